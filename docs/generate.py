@@ -51,9 +51,27 @@ def pages() -> dict[str, str]:
         "crew-files.md": HEAD + crew_files(),
         "events.md": HEAD + events(),
         "messages.md": HEAD + messages(),
+        "model-features.md": HEAD + model_features(),
         "problems.md": HEAD + problems(),
         "signals.md": HEAD + signals(),
     }
+
+
+def model_features() -> str:
+    """What works with which provider, as tests against strict providers show it."""
+    from tests.fakes.dialects.features import table
+
+    lines = [
+        "# Features of models by provider",
+        "",
+        "Each *works* is a test that runs the real client against a strict provider on the loopback, which refuses what",
+        "the real one refuses (`tests/fakes/dialects`). Each *refused by `check`* is a test of `check`. Single models may",
+        "take less than their provider: `check` knows the models that are listed in `adapters/models`. How to ask for",
+        "each: [models](../guide/models.md).",
+        "",
+        *table(),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def messages() -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
     from interlock.engine.events import CrewContext as CrewContext
+    from interlock.engine.events import ReasoningBlock as ReasoningBlock
     from interlock.errors import AlreadyResumed as AlreadyResumed
     from interlock.errors import AlreadyStarted as AlreadyStarted
     from interlock.errors import CrewError as CrewError
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from interlock.ports.model import Delta as Delta
     from interlock.ports.model import ModelReply as ModelReply
     from interlock.ports.model import ModelRequest as ModelRequest
+    from interlock.ports.model import ReasoningDelta as ReasoningDelta
     from interlock.ports.records import StoredRecord as StoredRecord
     from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
     from interlock.runtime.following.text_stream import TextPiece as TextPiece
@@ -96,6 +98,8 @@ _HOMES = {
     "PortError": "interlock.errors",
     "Problem": "interlock.crew.problem",
     "PromptTooLong": "interlock.errors",
+    "ReasoningBlock": "interlock.engine.events",
+    "ReasoningDelta": "interlock.ports.model",
     "Refuse": "interlock.ports.hooks",
     "Result": "interlock.compose.interlock",
     "Retry": "interlock.errors",
@@ -148,6 +152,8 @@ __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "PortError",
     "Problem",
     "PromptTooLong",
+    "ReasoningBlock",
+    "ReasoningDelta",
     "Refuse",
     "Result",
     "Retry",

@@ -21,6 +21,7 @@ from interlock.adapters.models.pydantic_ai.other_providers import OtherProviderM
 from interlock.adapters.models.typed_output import JSON_OBJECT, PROMPT, SCHEMA, TOOL, plan_output
 from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, GRAMMAR_SERVERS, OPENAI, SchemaDialect, wire_form
 from interlock.crew.definition import ModelRef
+from interlock.crew.definition import ModelSettings as CrewModelSettings
 from interlock.engine.events import ToolRequest
 from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.prompt.typed_reply import TypedReply
@@ -34,6 +35,11 @@ from tests.adapters.strict_schemas import (
     refusals_of_llama,
     refusals_of_openai,
 )
+from tests.fakes.dialects.anthropic import AnthropicServer
+from tests.fakes.dialects.clients import FIND, FLASH, SONNET, reply_from, results, spoken, use
+from tests.fakes.dialects.features import shows
+from tests.fakes.dialects.gemini import GeminiServer
+from tests.fakes.dialects.server import Call, DialectServer, Say, Use
 from tests.loopback import listening
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -236,38 +242,54 @@ async def test_a_server_that_can_do_neither_is_asked_in_the_prompt_alone(way: st
     assert plan_output(asking(SCHEMAS["an object"]), way, OPENAI) is None
 
 
-def anthropic_events(body: dict[str, Any]) -> bytes:
-    text = json.dumps(instance_of(_anthropic_schema(body), with_nulls=False))
-    start = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "c",
-             "content": [], "stop_reason": None, "stop_sequence": None,
-             "usage": {"input_tokens": 1, "output_tokens": 1}}}  # fmt: skip
-    events: list[dict[str, Any]] = [
-        start,
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
-        {"type": "message_stop"},
-    ]
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+def answer_to(call: Call) -> Say:
+    """The shortest value of the schema that the request asks by, or a call of the output tool."""
+    form = call.body.get("output_config", {}).get("format", {}).get("schema")
+    form = form or call.body.get("generationConfig", {}).get("responseJsonSchema")
+    if form is not None:
+        return Say(reasoning="hm", text=json.dumps(instance_of(form, with_nulls=False)))
+    given = {"value": {"name": "words"}, "signal": "[DONE]"}
+    return Say(reasoning="hm", uses=(Use(name="give_output", arguments=given),))
 
 
-def _anthropic_schema(body: dict[str, Any]) -> Any:
-    form = body.get("output_config", {}).get("format") or body.get("output_format")
-    assert form is not None and form["type"] == "json_schema", sorted(body)
-    return form["schema"]
+DIALECTS: dict[str, tuple[type[DialectServer], ModelRef]] = {
+    "anthropic": (AnthropicServer, SONNET),
+    "gemini": (GeminiServer, FLASH),
+}
 
 
-@pytest.mark.parametrize("name", ["optional", "bounds", "definitions", "lists"])
-async def test_anthropic_takes_the_schema(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = Provider(lambda body: refusals_of_anthropic(_anthropic_schema(body)), anthropic_events)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
-    async with listening(provider.serve) as port:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
-        model = OtherProviderModel(ModelRef(provider="anthropic", model="claude-sonnet-4-6"), KnownSecrets([]))
-        model._load()
-        reply = await reply_of(model, asking(SCHEMAS[name]))
+@shows("typed output", "anthropic", "gemini")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", sorted(set(SCHEMAS) - WITHOUT_FORM))
+async def test_a_strict_provider_takes_the_schema(dialect: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server_of, model = DIALECTS[dialect]
+    with server_of(answer_to) as server:
+        use(server, model.provider, monkeypatch)
+        reply = await reply_of(OtherProviderModel(model, KnownSecrets([])), asking(SCHEMAS[name]))
+        assert server.refusals == []
     assert valid(SCHEMAS[name], value_of(reply.text))
+    assert reply.tool_calls == () and reply.constrained == (name != "recursive")
+
+
+@shows("typed output with tools", "anthropic", "gemini")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_value_is_asked_for_beside_tools(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of a reply that thinks may be wrong: then the reply goes back as text, with its reasoning."""
+    server_of, model = DIALECTS[dialect]
+    find = Say(reasoning="hm", uses=(Use(name="find", arguments={"q": "a"}),))
+    schema, settings = SCHEMAS["recursive"], CrewModelSettings(reasoning="high")
+    with server_of(find, answer_to, answer_to) as server:
+        use(server, model.provider, monkeypatch)
+        request = msgspec.structs.replace(asking(schema, tools=(FIND,)), settings=settings)
+        first = await reply_from(model, request)
+        assert [call.name for call in first.tool_calls] == ["find"]
+        request = msgspec.structs.replace(request, messages=(*request.messages, spoken(first), *results(first)))
+        second = await reply_from(model, request)
+        assert value_of(second.text) == {"name": "words"} and second.tool_calls == ()
+        again = TurnMessage(role="user", text="Give it again.")
+        request = msgspec.structs.replace(request, messages=(*request.messages, spoken(second), again))
+        assert value_of((await reply_from(model, request)).text) == {"name": "words"}
+        assert server.refusals == []
 
 
 CREW = """\

@@ -459,6 +459,17 @@ def unlisted_host() -> Crew:
 
 
 @broken
+def unsupported_setting() -> Crew:
+    teacher = Agent(
+        "teacher",
+        is_terminal=True,
+        model="llama.cpp:m",
+        service_tier="flex",  # <- unsupported-setting
+    )
+    return Crew("unsupported-setting", [teacher])
+
+
+@broken
 def unreachable_agent() -> Crew:
     return Crew(
         "unreachable-agent",

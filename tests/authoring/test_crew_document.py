@@ -43,6 +43,8 @@ LIMITS = {
     "enforce": True,
     "input_token_price_per_million": 0,
     "output_token_price_per_million": 0,
+    "cache_read_token_price_per_million": 0,
+    "cache_write_token_price_per_million": 0,
 }
 CAPS = {
     "max_handoffs": 3,
@@ -106,7 +108,20 @@ def crew_with_every_key() -> Crew:
         },
     )
     student = Agent(
-        "student", model="m", provider="ollama", provider_url="http://localhost:11434/v1", on={"[NEXT]": teacher}
+        "student",
+        model="m",
+        provider="openai-compatible",
+        provider_url="http://localhost:11434/v1",
+        reasoning="low",
+        cache="on",
+        max_tokens=900,
+        seed=7,
+        stop=["\n\n"],
+        parallel_tool_calls=False,
+        service_tier="flex",
+        extra={"verbosity": "low", "tags": [1, None]},
+        cost_limits=LIMITS,
+        on={"[NEXT]": teacher},
     )
     return Crew(
         "school",

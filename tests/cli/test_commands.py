@@ -93,6 +93,12 @@ def test_explain_shows_the_line_of_a_handoff_word_for_word() -> None:
     assert "[SIGNAL-SUCCESS] Agent 'writer' routed to 'editor' via signal [DRAFT]" in result.stdout
 
 
+def test_explain_does_not_read_reasoning() -> None:
+    result = run("explain", HELLO, "--agent", "writer", "--reply", "<think>[STOP]</think>[DRAFT]")
+    assert "[SIGNAL-SUCCESS] Agent 'writer' routed to 'editor' via signal [DRAFT]" in result.stdout
+    assert "STOP" not in result.stdout
+
+
 def test_explain_reads_standard_input_and_gives_json() -> None:
     result = run("explain", HELLO, "--agent", "editor", "--reply", "-", "--json", given="Fine.\n[DONE]\n")
     body = json.loads(result.stdout)

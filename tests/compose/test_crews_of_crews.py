@@ -13,7 +13,7 @@ from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import CrewContext, Entry
 from interlock.errors import NotWaiting, ParentIsOver
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 from tests.framing import by_user
 
 HEAD = 'version: "2.0"\nname: {name}\n'
@@ -192,7 +192,7 @@ class Stuck:
         self.waiting = asyncio.Event()
         self.given_up: list[str] = []
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         if request.agent in self.silent:
             self.waiting.set()
             try:

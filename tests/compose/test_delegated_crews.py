@@ -15,7 +15,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ChildReturned, ChildStarted, MessageSent, MessageSettled
 from interlock.errors import CannotFork
 from interlock.messages.frames import words_in_frames
-from interlock.ports import Delta, ModelReply, ModelRequest, RunRow
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, RunRow
 from interlock.testing import ManualClock
 from tests.framing import said
 
@@ -96,7 +96,7 @@ async def test_an_agent_and_a_crew_work_at_the_same_time(tmp_path: Path) -> None
                 {"boss": [calls(*_both()), "Done."], "clerk": ["Paper."], "lead": ["Coal.\n[END]"]}
             )
 
-        async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
             if request.agent != "boss":
                 met.append(request.agent)
                 if len(met) == 2:
@@ -179,7 +179,7 @@ class Stuck:
         self.script, self.silent, self.waiting = ScriptedModel(answers), silent, asyncio.Event()
         self.given_up: list[str] = []
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         if request.agent == self.silent:
             self.waiting.set()
             try:

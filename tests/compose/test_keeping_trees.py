@@ -21,7 +21,7 @@ from interlock.compose.upkeep.run_trees import tree_of
 from interlock.engine.events import ChildReturned, ChildStarted, RunStarted
 from interlock.engine.run import Run
 from interlock.errors import CannotFork, DamagedRun, OwnedElsewhere, RunDeleted, RunExists
-from interlock.ports import Delta, ModelReply, ModelRequest, Record, RunRow, SealedTree, StoredRecord
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, Record, RunRow, SealedTree, StoredRecord
 from interlock.runtime.fork import with_keys_of
 from interlock.runtime.stored_crews import as_stored_form
 from interlock.testing import Answer, ManualClock, ScriptedModel
@@ -403,7 +403,7 @@ async def test_without_answers_of_their_own_they_get_those_of_the_crew(tmp_path:
         assert (await last_of(model.reply(request))).text == said
 
 
-async def last_of(pieces: AsyncIterator[Delta | ModelReply]) -> ModelReply:
+async def last_of(pieces: AsyncIterator[Delta | ReasoningDelta | ModelReply]) -> ModelReply:
     found = [piece async for piece in pieces]
     assert isinstance(found[-1], ModelReply)
     return found[-1]

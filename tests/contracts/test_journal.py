@@ -171,7 +171,9 @@ async def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_cre
         first = a_row(continues="r0", organization="acme", agent="teacher")
         await store.create(first, started())
         assert await store.row("r1") == msgspec.structs.replace(first, seq=2)
-        usage = Usage(calls=1, input_tokens=2, output_tokens=3, cost_micros=4)
+        usage = Usage(
+            **{name: n for n, name in enumerate(Usage.__struct_fields__, 1)}  # each column has a number of its own
+        )
         after = a_row(
             status="paused", reason="wait", agent="student", updated_at=9, usage=usage, crew="other", created_at=99
         )

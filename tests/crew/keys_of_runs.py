@@ -223,6 +223,12 @@ DEAR = tuple(
 )
 DOWN = tuple(ModelUnavailable("overloaded") for _ in range(9))
 CHEAP = (ModelReply(text="one [END]", usage=Usage(input_tokens=60, output_tokens=40)),)
+CACHED = (
+    ModelReply(
+        text="one [END]",
+        usage=Usage(input_tokens=60, cache_read_tokens=40, cache_write_tokens=10, output_tokens=40),
+    ),
+)
 CALL_TOOL = ModelReply(
     text="",
     tool_calls=(
@@ -463,6 +469,34 @@ RUNS: dict[str, Case] = {
         lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
         (80, 0),
     ),
+    "agents[].cost_limits.cache_read_token_price_per_million": Case(
+        agent("cost_limits: {cache_read_token_price_per_million: <>}"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (80, 20),
+    ),
+    "agents[].cost_limits.cache_write_token_price_per_million": Case(
+        agent("cost_limits: {cache_write_token_price_per_million: <>}"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (20, 5),
+    ),
+    "settings.cache_read_token_price_per_million": Case(
+        setting("cache_read_token_price_per_million: <>"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (80, 20),
+    ),
+    "settings.cache_write_token_price_per_million": Case(
+        setting("cache_write_token_price_per_million: <>"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (20, 5),
+    ),
     "agents[].error_limits": Case(
         agent("error_limits: <>"), "{max_consecutive: 2}", "{}", reason(*BROKEN), ("budget:errors", ENDED)
     ),
@@ -508,6 +542,21 @@ RUNS: dict[str, Case] = {
         agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
     ),
     "agents[].top_k": Case(agent("top_k: <>"), "1", "5", asked_first(lambda request: request.top_k), (1, 5)),
+    **{
+        f"agents[].{key}": Case(
+            agent(f"{key}: <>"), *written, asked_first(lambda request, key=key: getattr(request.settings, key)), read
+        )
+        for key, written, read in (
+            ("reasoning", ('"off"', "2000"), ("off", 2000)),
+            ("cache", ('"off"', "1h"), ("off", "1h")),
+            ("max_tokens", ("100", "200"), (100, 200)),
+            ("seed", ("0", "7"), (0, 7)),
+            ("stop", ("[END]", '["a", "b"]'), (("END",), ("a", "b"))),
+            ("parallel_tool_calls", ("true", "false"), (True, False)),
+            ("service_tier", ("flex", "priority"), ("flex", "priority")),
+            ("extra", ("{a: [1]}", "{b: {c: null}}"), ({"a": [1]}, {"b": {"c": None}})),
+        )
+    },
     "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
     "settings.signal_mode": Case(
         setting("signal_mode: <>"),

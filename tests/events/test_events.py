@@ -28,7 +28,7 @@ from tests.engine.test_scenarios import SCENARIOS, Story, steps
 from tests.test_golden import JOURNALS, opened
 
 # They are never stored, so no engine event is behind them.
-PIECES = {"model.delta", "tool.progress"}
+PIECES = {"model.delta", "reasoning.delta", "tool.progress"}
 
 
 def plain_json(shown: PublicEvent) -> Any:

@@ -14,6 +14,7 @@ from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply_until_signal
+from interlock.runtime.calls.split_pieces import CutPieces
 
 CREW = """\
 version: "2.0"
@@ -100,8 +101,12 @@ async def test_watchers_see_what_is_kept_and_nothing_after_it(
     assert (heard, result.cut) == (seen, True)
 
 
+def _ignore(text: str, *, takes_back: bool = False) -> None:
+    """No reply here holds reasoning."""
+
+
 async def _heard(pieces: Any, tell: Callable[[str], None], listen: Callable[[], ReplyScanner]) -> StreamedReply:
-    heard = await read_reply_until_signal(pieces, tell, listen)
+    heard = await read_reply_until_signal(pieces, CutPieces(listen, tell, _ignore))
     await pieces.aclose()
     return heard
 

@@ -11,6 +11,7 @@ from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.given_models import GivenModels, load_script
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
+from interlock.adapters.models.model_features import faults_for_agent
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
 from interlock.adapters.models.openai.connections import Connections
 from interlock.adapters.models.openai.providers import Providers, as_served, endpoint_of, is_served
@@ -24,9 +25,10 @@ from interlock.adapters.models.pydantic_ai.other_providers import (
 from interlock.adapters.models.redacting_model import RedactingModel
 from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.compose.given.run_resources import RunResources
-from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
+from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef, Prices
 from interlock.crew.host import FREE_PROVIDERS, PROVIDERS
 from interlock.engine.budgets.limits import CostOf, cost_at, cost_of
+from interlock.engine.events import Usage
 from interlock.errors import ModelRefused, UsageError, nearest
 from interlock.ports import Clock, Model
 
@@ -53,7 +55,7 @@ class Models:
         self._providers: Providers = providers or {}
         self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
         self._connections: dict[tuple[str, str], Connections] = {}
-        self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
+        self._others: dict[ModelRef, OtherProviderModel] = {}
         self._local: dict[str, LocalModel] = {}
 
     def model_for(self, crew: CrewDefinition, agent: AgentDefinition, run: str) -> Model:
@@ -67,7 +69,7 @@ class Models:
         if agent.primary is not None and is_served(as_served(agent.primary).provider, self._providers):
             return self._client(as_served(agent.primary))
         if agent.primary is not None and provider in OTHER_PROVIDERS:
-            return self._other(agent.primary, by_table=not agent.has_prices and self._prices(provider) is None)
+            return self._other(agent.primary)
         if agent.primary is not None and provider == local_files.LOCAL:
             return self._local_model(agent.primary.model)
         raise ModelRefused(f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}")
@@ -80,6 +82,9 @@ class Models:
             except ModelRefused as refusal:
                 stays = "" if is_new else _run_stays_note(run)
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+            for fault in faults_for_agent(crew, agent, model, self._providers):  # --model may name another one
+                stays = "" if is_new else _run_stays_note(run)
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {fault.message}; {fault.fix}{stays}")
 
     def require_named(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
         """Refuses a crew with an agent that has no model; the run stays as it was."""
@@ -93,7 +98,7 @@ class Models:
         """The costs of the calls of a run."""
         return partial(self._cost_of, self._resources.models_for(run))
 
-    def _cost_of(self, given: GivenModels, agent: AgentDefinition, input_tokens: int, output_tokens: int) -> int | None:
+    def _cost_of(self, given: GivenModels, agent: AgentDefinition, usage: Usage) -> int | None:
         """The cost by the agent's own prices, those of interlock.toml, or the bundled table; None if it is unknown.
 
         Scripts and models of the host report their own cost. Without a report a script costs 0, and the cost of a
@@ -101,18 +106,18 @@ class Models:
         """
         agent = given.as_called(agent)
         if agent.has_prices:
-            return cost_of(agent, input_tokens, output_tokens)
+            return cost_of(agent, usage)
         provider = agent.primary.provider if agent.primary is not None else ""
         if given.has(provider):
             return 0 if given.is_script(provider) else None
         prices = self._prices(provider)
         if prices is not None:
-            return cost_at(prices, input_tokens, output_tokens)
+            return cost_at(prices, usage)
         if agent.primary is None or provider in FREE_PROVIDERS:
             return 0
-        return table_cost(agent.primary, input_tokens, output_tokens)
+        return table_cost(agent.primary, usage, cached_for_1h=agent.cache_setting == "1h")
 
-    def _prices(self, provider: str) -> tuple[float, float] | None:
+    def _prices(self, provider: str) -> Prices | None:
         settings = self._providers.get(provider)
         return settings.prices if settings is not None else None
 
@@ -159,10 +164,10 @@ class Models:
             require_callable(model)
             require_key(model, os.environ)
 
-    def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
-        other = self._others.get((model, by_table))
+    def _other(self, model: ModelRef) -> OtherProviderModel:
+        other = self._others.get(model)
         if other is None:
-            other = self._others[model, by_table] = OtherProviderModel(model, self._keys, by_table=by_table)
+            other = self._others[model] = OtherProviderModel(model, self._keys)
         return other
 
     def _client(self, model: ModelRef) -> OpenAICompatibleModel:

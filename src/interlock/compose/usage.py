@@ -5,14 +5,14 @@ added up once. Nothing is stored while a run is running.
 Rule 2: a call counts once. The past that a fork shares counts for the original run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from interlock.compose.recovery import run_pages
-from interlock.engine.budgets.usage import usage_by_agent
+from interlock.engine.budgets.usage import NO_SAVINGS, CacheSavings, savings_by_agent, usage_by_agent
 from interlock.engine.events import RunStarted, Usage
 from interlock.errors import DamagedRun, RunNotFound, StoreFailed
 from interlock.ports import Journal, Record, RunRow, RunUsage, UsageTotals
@@ -23,12 +23,17 @@ DAY_MS = 24 * 3_600_000
 
 
 class CrewCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of the runs of one crew, by agent, the highest first."""
+    """The cost of the runs of one crew, by agent, the highest first, and what caching saved of it.
+
+    `savings_by_agent` has the agents of which something was cached.
+    """
 
     crew: str
     runs: int
     usage: Usage
     agents: dict[str, Usage]
+    savings: CacheSavings = NO_SAVINGS
+    savings_by_agent: dict[str, CacheSavings] = {}
 
 
 class CostInPeriod(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +51,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     usage: Usage
     crews: tuple[CrewCost, ...]
+    savings: CacheSavings = NO_SAVINGS
     times: tuple[CostInPeriod, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -58,7 +64,7 @@ async def cost_report(
     store: UsageStore, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS
 ) -> CostReport:
     """The cost of all runs started since a time, of one crew or of all; each of `times` is `step_ms` long."""
-    counted: dict[str, list[Mapping[str, Usage]]] = {}
+    counted: dict[str, list[RunUsage]] = {}
     times: dict[tuple[int, str, str], Usage] = {}
     unread: list[str] = []
     async for page in run_pages(store, PAGE, crew=crew):
@@ -68,7 +74,7 @@ async def cost_report(
         for row in rows:
             if (found := added_up.spent.get(row.run)) is not None:
                 counted.setdefault(row.crew, []).append(found)
-                for agent, usage in found.items():
+                for agent, usage in found.agents.items():
                     place = (row.created_at // step_ms * step_ms, row.crew, agent)
                     times[place] = times.get(place, Usage()) + usage
     crews = sorted(
@@ -78,6 +84,7 @@ async def cost_report(
         runs=sum(each.runs for each in crews),
         usage=sum((each.usage for each in crews), Usage()),
         crews=tuple(crews),
+        savings=sum((each.savings for each in crews), NO_SAVINGS),
         times=tuple(
             CostInPeriod(at=at, crew=of, agent=who, usage=used) for (at, of, who), used in sorted(times.items())
         ),
@@ -88,7 +95,7 @@ async def cost_report(
 class _UsageByRun(NamedTuple):
     """The cost of runs by agent, without runs that were deleted meanwhile."""
 
-    spent: dict[str, Mapping[str, Usage]]
+    spent: dict[str, RunUsage]
     unread: list[str]
 
 
@@ -104,10 +111,11 @@ async def _add_up_usage(store: UsageStore, rows: Sequence[RunRow]) -> _UsageByRu
         except RunNotFound:
             continue
         else:
-            agents = usage_by_agent(record.events for record in records[_count_inherited(now, records) :])
-            known[row.run] = agents
+            transitions = [record.events for record in records[_count_inherited(now, records) :]]
+            agents, savings = usage_by_agent(transitions), savings_by_agent(transitions)
+            known[row.run] = found = RunUsage(run=row.run, seq=now.seq, agents=agents, savings=savings)
             if now.status != "running":
-                new.append(RunUsage(run=row.run, seq=now.seq, agents=agents))
+                new.append(found)
     if new:
         with suppress(StoreFailed):  # the report works also on a full disk or a read-only folder
             await store.store_usage(new)
@@ -122,13 +130,22 @@ def _count_inherited(row: RunRow, records: Sequence[Record]) -> int:
     return sum(record.at < row.created_at for record in records)
 
 
-def _of_crew(name: str, runs: Sequence[Mapping[str, Usage]]) -> CrewCost:
+def _of_crew(name: str, runs: Sequence[RunUsage]) -> CrewCost:
     agents: dict[str, Usage] = {}
+    savings: dict[str, CacheSavings] = {}
     for run in runs:
-        for agent, usage in run.items():
+        for agent, usage in run.agents.items():
             agents[agent] = agents.get(agent, Usage()) + usage
-    in_order = dict(sorted(agents.items(), key=lambda item: _order(*item)))
-    return CrewCost(crew=name, runs=len(runs), usage=sum(agents.values(), Usage()), agents=in_order)
+        for agent, saved in run.savings.items():
+            savings[agent] = savings.get(agent, NO_SAVINGS) + saved
+    return CrewCost(
+        crew=name,
+        runs=len(runs),
+        usage=sum(agents.values(), Usage()),
+        agents=dict(sorted(agents.items(), key=lambda item: _order(*item))),
+        savings=sum(savings.values(), NO_SAVINGS),
+        savings_by_agent=savings,
+    )
 
 
 def _order(name: str, usage: Usage) -> tuple[int, int, str]:

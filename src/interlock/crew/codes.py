@@ -47,6 +47,7 @@ CODES = {
     "unreachable-agent": "An agent can never get a turn.",
     "unreadable": "There is no file to read.",
     "unregistered-signal": "A signal is neither built in nor declared.",
+    "unsupported-setting": "An agent has a setting that its model does not take.",
     "unused": "A sub-crew, a group or the shared memory is never used.",
     "wrong-output": "An output is not what the crew, the route or the calling crew takes, or this cannot be proven.",
     "wrong-target": "A target does not fit what the signal does.",

@@ -35,6 +35,47 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider} {self.provider_url}".strip()
 
 
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a model is to be called, beside temperature, top_p and top_k. None leaves it to the provider."""
+
+    reasoning: str | int | None = None  # off, low, medium, high, or a number of tokens
+    cache: str = "on"  # on, off, 1h
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    parallel_tool_calls: bool | None = None
+    service_tier: str = ""
+    extra: dict[str, Any] = {}  # fields of the request that only this provider knows
+
+
+NO_MODEL_SETTINGS = ModelSettings()
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True):
+    """Dollars per million tokens. Tokens read from a cache or written to one cost as other input without their own."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+# The keys of prices, in agents, settings and interlock.toml.
+PRICE_KEYS = tuple(f"{bucket}_token_price_per_million" for bucket in Prices.__struct_fields__)
+
+
+def prices_of(
+    input: float | None,  # noqa: A002 - the name of the price
+    output: float | None,
+    cache_read: float | None,
+    cache_write: float | None,
+) -> Prices | None:
+    """The prices that are written somewhere; None if none is. Input or output without a price is free."""
+    if input is None and output is None and cache_read is None and cache_write is None:
+        return None
+    return Prices(input=input or 0, output=output or 0, cache_read=cache_read, cache_write=cache_write)
+
+
 class CostLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_per_call: int | None = None
     max_tokens_per_day: int | None = None
@@ -43,6 +84,20 @@ class CostLimits(msgspec.Struct, frozen=True, kw_only=True):
     block_on_cost_exceed: bool = True
     input_token_price_per_million: float | None = None
     output_token_price_per_million: float | None = None
+    # Unset, they are not part of the stored form, so that a crew of before keeps its sha.
+    cache_read_token_price_per_million: float | msgspec.UnsetType = msgspec.UNSET
+    cache_write_token_price_per_million: float | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of the agent's file; None if it has none."""
+        read, write = self.cache_read_token_price_per_million, self.cache_write_token_price_per_million
+        return prices_of(
+            self.input_token_price_per_million,
+            self.output_token_price_per_million,
+            None if read is msgspec.UNSET else read,
+            None if write is msgspec.UNSET else write,
+        )
 
 
 class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +125,17 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
     error_limits: ErrorLimits | None = None
     signals: tuple[str, ...] | None = None
     output: OutputSchema = msgspec.UNSET  # of each reply that ends its turn
+    # Unset, it is not part of the stored form, as with `output`.
+    model_settings: ModelSettings | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def has_prices(self) -> bool:
-        limits = self.cost_limits
-        prices = (limits.input_token_price_per_million, limits.output_token_price_per_million) if limits else ()
-        return any(price is not None for price in prices)
+        return self.cost_limits is not None and self.cost_limits.prices is not None
+
+    @property
+    def cache_setting(self) -> str:
+        """Whether and for how long its provider is to cache prompts: on, off or 1h."""
+        return self.model_settings.cache if isinstance(self.model_settings, ModelSettings) else NO_MODEL_SETTINGS.cache
 
     def model(self, *, backup: bool) -> ModelRef | None:
         return self.backup if backup else self.primary
@@ -273,3 +333,8 @@ class CrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_terminal(self, agent: AgentDefinition) -> bool:
         return agent.is_terminal or self.behavior_of(agent.id).is_terminal
+
+    def offers_tools(self, agent: AgentDefinition) -> bool:
+        """True if calls for the agent offer tools: its own, those of delegation, or the one that emits signals."""
+        delegates = self.delegation is not None and agent.id in self.delegation.children
+        return bool(agent.tools) or delegates or (self.settings.signal_mode == "tool" and agent.id in self.routes)

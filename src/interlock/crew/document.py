@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import (
+    NO_MODEL_SETTINGS,
     VERSION_1_SETTINGS,
     AgentDefinition,
     CrewDefinition,
@@ -23,6 +24,7 @@ from interlock.crew.nodes import Mapping, Node, Scalar, Sequence, SourceLocation
 from interlock.signals.builtin import BUILT_IN
 from interlock.signals.definition import SignalDefinition
 
+_DEFAULTS = msgspec.structs.asdict(NO_MODEL_SETTINGS)
 _BUILT_IN = {definition.name: definition for definition in BUILT_IN}
 
 
@@ -72,7 +74,10 @@ def _agent(agent: AgentDefinition) -> dict[str, Any]:
         for key in ("primary", "backup", "cost_limits", "error_limits")
         if (value := getattr(agent, key)) is not None
     }
-    return {**_fields_of(agent), **inner}
+    found = {**_fields_of(agent), **inner}
+    settings = found.pop("model_settings", NO_MODEL_SETTINGS)
+    changed = {name: value for name, value in msgspec.structs.asdict(settings).items() if value != _DEFAULTS[name]}
+    return {**found, **changed}
 
 
 def _definition(definition: SignalDefinition) -> dict[str, Any]:

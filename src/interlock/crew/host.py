@@ -53,11 +53,20 @@ PROVIDERS = (
 FREE_PROVIDERS = ("llama.cpp", "local", "ollama", "scripted", "vllm")
 
 
+class SettingFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of an agent that one of its models does not take."""
+
+    path: tuple[str, ...]
+    message: str
+    fix: str
+
+
 class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a provider in interlock.toml that checks need."""
 
     url: str = ""
     hosts: tuple[str, ...] = ()
+    api: str = ""
     constrains: str = ""
     constrains_with_tools: bool = False
     has_prices: bool = False
@@ -90,8 +99,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     installs: dict[str, str] = {}  # by provider: the command that installs its missing packages
     bad_addresses: dict[str, str] = {}  # by provider_url of the crew: its fault
     unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not called there, and the fix
-    unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot constrain replies
-    unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot do so in a call with tools
+    unconstrained: tuple[ModelRef, ...] = ()  # models of the crew that cannot constrain replies
+    unconstrained_with_tools: tuple[ModelRef, ...] = ()  # those that cannot do so in a call with tools
+    setting_faults: dict[str, tuple[SettingFault, ...]] = {}  # by agent of the crew
     priced_models: tuple[str, ...] = ()  # models of the crew and its sub-crews whose prices are known
     table_install: str = ""  # the command that installs a price table
     has_prices: bool = False  # there is a price table; a model that is not in it has no price

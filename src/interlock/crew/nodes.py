@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -101,3 +103,32 @@ def path_text(path: Path) -> str:
     """`routing.signals.teacher[2].target`"""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
+
+
+def summary_of(node: Node) -> str:
+    """A short description of the value as written."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if isinstance(node, Sequence):
+        return "a list"
+    if node.value is None:
+        return "nothing"
+    if isinstance(node.value, bool):
+        return str(node.value).lower()
+    return repr(node.value) if len(node.text) <= 40 else repr(node.text[:37] + "...")
+
+
+def plain_value(node: Node) -> Any:
+    """The value without its places."""
+    if isinstance(node, Mapping):
+        return {name: plain_value(inner) for name, _, inner in node}
+    return [plain_value(item) for item in node.items] if isinstance(node, Sequence) else node.value
+
+
+def scalar_without_json(node: Node) -> Scalar | None:
+    """The first value in the node that JSON does not have."""
+    if isinstance(node, Scalar):
+        is_number = not isinstance(node.value, float) or isfinite(node.value)
+        return None if is_number and not isinstance(node.value, ForeignValue) else node
+    inner = (inner for _, _, inner in node) if isinstance(node, Mapping) else iter(node.items)
+    return next((found for found in map(scalar_without_json, inner) if found is not None), None)

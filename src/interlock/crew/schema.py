@@ -9,6 +9,7 @@ from interlock.crew.shapes import (
     Anything,
     Either,
     Flag,
+    JsonMap,
     Key,
     ListOf,
     MapOf,
@@ -19,6 +20,7 @@ from interlock.crew.shapes import (
     Share,
     SignalText,
     Text,
+    WordOrNumber,
 )
 from interlock.limits import MARK_CHARS_MAX
 from interlock.signals.definition import SignalBehavior
@@ -104,6 +106,10 @@ def _shape(shape: Shape, definitions: dict[str, Schema]) -> Schema:
             return {"anyOf": [{"enum": words}, {"type": "integer", "minimum": 0, "maximum": 100_000}]}
         case SchemaText():
             return {"type": ["object", "string"]}
+        case WordOrNumber():
+            return {"anyOf": [{"enum": list(shape.words)}, _number(shape.number)]}
+        case JsonMap():
+            return {"type": "object"}
         case Anything():
             return {}
         case _:

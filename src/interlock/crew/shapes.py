@@ -7,7 +7,18 @@ Rule 2: a shape knows nothing about crews; `keys` tells which key has which shap
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
-from interlock.crew.nodes import ForeignValue, Mapping, Node, Path, Scalar, Sequence, location_of
+from interlock.crew.nodes import (
+    ForeignValue,
+    Mapping,
+    Node,
+    Path,
+    Scalar,
+    Sequence,
+    location_of,
+    plain_value,
+    scalar_without_json,
+    summary_of,
+)
 from interlock.crew.outputs.keywords import faults_in_schema
 from interlock.crew.problem import Problems, Severity
 from interlock.errors import closest
@@ -131,6 +142,24 @@ class Share:
 
     def __str__(self) -> str:
         return "none, all or a number of entries" if self.all_allowed else "none or a number of entries"
+
+
+@dataclass(frozen=True, slots=True)
+class WordOrNumber:
+    """One of a few words, or a number."""
+
+    words: tuple[str, ...]
+    number: Number
+    noun: str
+
+    def read(self, node: Node, path: Path, problems: Problems) -> Read:
+        if isinstance(node, Scalar) and isinstance(node.value, str) and node.value in self.words:
+            return node.value
+        found = self.number.read(node, path, Problems())
+        return found if found is not MISSING else _report_misfit(node, path, problems, self)
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.words)} or {self.noun}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +296,7 @@ class SchemaText:
     def read(self, node: Node, path: Path, problems: Problems) -> Read:
         if not isinstance(node, Mapping):
             return _report_misfit(node, path, problems, self)
-        schema, faults = _plain_value(node), 0
+        schema, faults = plain_value(node), 0
         for place, message in faults_in_schema(schema):
             where = tuple(int(part) if part.isdigit() else part for part in place)
             problems.add(
@@ -284,10 +313,16 @@ class SchemaText:
         return "a JSON Schema, or the name of a file with one"
 
 
-def _plain_value(node: Node) -> Any:
-    if isinstance(node, Mapping):
-        return {name: _plain_value(inner) for name, _, inner in node}
-    return [_plain_value(item) for item in node.items] if isinstance(node, Sequence) else node.value
+@dataclass(frozen=True, slots=True)
+class JsonMap:
+    """Names with any values that JSON has."""
+
+    def read(self, node: Node, path: Path, problems: Problems) -> Read:
+        misfit = scalar_without_json(node) if isinstance(node, Mapping) else node
+        return plain_value(node) if misfit is None else _report_misfit(misfit, path, problems, self)
+
+    def __str__(self) -> str:
+        return "a mapping from names to JSON values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,24 +336,12 @@ class Anything:
         return "anything"
 
 
-Shape = Text | SignalText | SchemaText | Number | Flag | Share | ListOf | MapOf | Section | Either | Anything
+Single = Text | SignalText | SchemaText | JsonMap | Number | Flag | Share | WordOrNumber | Anything
+Shape = Single | ListOf | MapOf | Section | Either
 
 
 def _number_text(number: float) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:g}"
-
-
-def summary_of(node: Node) -> str:
-    """A short description of the value as written."""
-    if isinstance(node, Mapping):
-        return "a mapping"
-    if isinstance(node, Sequence):
-        return "a list"
-    if node.value is None:
-        return "nothing"
-    if isinstance(node.value, bool):
-        return str(node.value).lower()
-    return repr(node.value) if len(node.text) <= 40 else repr(node.text[:37] + "...")
 
 
 def _advice(name: str, names: list[str], home: str | None, near: str | None) -> str:

@@ -13,6 +13,7 @@ from interlock.engine.events import (
     HostNeeds,
     ModelReplied,
     OutputVerdict,
+    ReasoningBlock,
     ToolRequest,
     Usage,
 )
@@ -39,6 +40,7 @@ class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tool_call: str = ""
     author: str = ""
     frames: tuple[Frame, ...] = ()
+    reasoning: tuple[ReasoningBlock, ...] = ()  # of the model, before it called these tools
 
 
 class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -96,6 +98,7 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     said: list[TurnMessage] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
+    reasoning: tuple[ReasoningBlock, ...] = ()  # of the reply that emits; it is said again if the model is asked again
     verdict: OutputVerdict | None = None  # of the value of the newest reply
     repairs: int = 0  # how often a bad value was told to the model
     kind: TurnKind = TurnKind.FLOOR

@@ -70,6 +70,7 @@ from interlock.events.turn_events import (
     ModelFailedEvent,
     ModelRepliedEvent,
     NudgedEvent,
+    ReasoningDeltaEvent,
     SignalRejectedEvent,
     SignalSeenEvent,
     ToolCalledEvent,
@@ -121,6 +122,7 @@ Event = (
     | NudgedEvent
     | ParkRequestedEvent
     | ReportCheckedEvent
+    | ReasoningDeltaEvent
     | RunFinishedEvent
     | RunPausedEvent
     | RunResumedEvent
@@ -182,6 +184,7 @@ __all__ = [  # noqa: RUF022 - plain order
     "NudgedEvent",
     "ParkRequestedEvent",
     "PublicStruct",
+    "ReasoningDeltaEvent",
     "ReportCheckedEvent",
     "RunFinishedEvent",
     "RunPausedEvent",

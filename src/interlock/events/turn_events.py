@@ -34,8 +34,23 @@ class ModelDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="model.delta"
     text: str
 
 
+class ReasoningDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="reasoning.delta"):
+    """A piece of what a model reasons before it replies. It is not in the journal, so it has no `seq` and no `at`.
+
+    `takes_back`: the pieces of the reply that were shown before were reasoning too.
+    """
+
+    agent: str
+    text: str
+    takes_back: bool = False
+
+
 class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.replied"):
-    """A model replied. `cut`: the reply was cut after its first line of signals."""
+    """A model replied. `cut`: the reply was cut after its first line of signals. `reasoning` is no part of `text`.
+
+    `usage` says how much of the prompt was cached and how much of the reply was reasoning. `uncached_micros` is what a
+    call with cached tokens would have cost without a cache; it is left out where that is not known.
+    """
 
     call: str
     agent: str
@@ -51,6 +66,8 @@ class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.repli
     output: dict[str, Any] | None = None
     verdict: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
+    uncached_micros: int = 0
+    reasoning: str = ""
 
 
 class ModelFailedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.failed"):

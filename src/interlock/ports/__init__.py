@@ -21,7 +21,7 @@ from interlock.ports.bus import (
 )
 from interlock.ports.clock import Clock
 from interlock.ports.journal import AppendResult, Journal, RecordFeed
-from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, PromptMessage
+from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, PromptMessage, ReasoningDelta
 from interlock.ports.observer import Observer
 from interlock.ports.orders import OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.ports.outbox import Outbox, OutgoingSignal
@@ -76,6 +76,7 @@ __all__ = [
     "PromptMessage",
     "PruneResult",
     "Questions",
+    "ReasoningDelta",
     "Record",
     "RecordFeed",
     "Reservation",

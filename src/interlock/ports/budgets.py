@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from interlock.engine.budgets.inherited_limits import WindowLimit
+from interlock.engine.budgets.usage import CacheSavings
 from interlock.engine.events import Usage
 from interlock.ports.records import RunRow
 
@@ -62,18 +63,19 @@ class BudgetStore(Protocol):
 
 
 class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of the calls of a run by agent, up to this seq."""
+    """The cost of the calls of a run by agent, and what caching saved of it, up to this seq."""
 
     run: str
     seq: int
     agents: dict[str, Usage]
+    savings: dict[str, CacheSavings] = {}
 
 
 class UsageTotals(Protocol):
     """A cache of the cost of runs. The journals are authoritative."""
 
-    async def usage_by_run(self, rows: Sequence[RunRow]) -> Mapping[str, Mapping[str, Usage]]:
-        """Usage by run and agent, of runs whose cached total matches their seq."""
+    async def usage_by_run(self, rows: Sequence[RunRow]) -> Mapping[str, RunUsage]:
+        """The usage by run, of runs whose cached total matches their seq."""
         ...
 
     async def store_usage(self, found: Sequence[RunUsage]) -> None: ...

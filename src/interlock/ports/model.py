@@ -5,7 +5,8 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.engine.events import NO_USAGE, ToolRequest, Usage
+from interlock.crew.definition import NO_MODEL_SETTINGS, ModelSettings
+from interlock.engine.events import NO_USAGE, ReasoningBlock, ToolRequest, Usage
 from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.engine.prompt.typed_reply import TypedReply
 from interlock.engine.state import TurnMessage
@@ -35,6 +36,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    settings: ModelSettings = NO_MODEL_SETTINGS
     ending: ReplyEnding | None = None
     typed: TypedReply | None = None
     purpose: str = ""
@@ -48,15 +50,22 @@ class Delta(msgspec.Struct, frozen=True):
     text: str
 
 
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    """A piece of reasoning, as it arrives; it is no part of the reply's text."""
+
+    text: str
+
+
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     usage: Usage = NO_USAGE
     tool_calls: tuple[ToolRequest, ...] = ()
     constrained: bool = False  # decoding was constrained to the request's ending
     uncounted: bool = False  # the provider sent no token counts: they are estimated
+    reasoning: tuple[ReasoningBlock, ...] = ()
 
 
 class Model(Protocol):
-    def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         """Yields the pieces, then the whole reply; raises `ModelRefused` or `ModelUnavailable`."""
         ...

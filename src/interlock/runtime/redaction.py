@@ -37,6 +37,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
+from interlock.engine.events.values import redact_reasoning
 from interlock.messages.frames import Frame, requote
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -147,6 +148,8 @@ def _redact_model_replied(event: ModelReplied, by: Redactor) -> ModelReplied:
     if event.output is not None:
         # A verdict holds for the text that was checked. Without one the value is not taken.
         event = _replace_changed(event, output=_redact_output(event.output, by) if text == event.text else None)
+    if event.reasoning:
+        event = _replace_changed(event, reasoning=redact_reasoning(event.reasoning, by.redact))
     if not event.tool_calls and event.verdict is None:
         return _replace_changed(event, text=text)
     return _replace_changed(

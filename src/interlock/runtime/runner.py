@@ -113,6 +113,7 @@ class Runner:
             model_for=model_for,
             toolbox=toolbox,
             on_delta=self.watchers.on_delta,
+            on_reasoning=self.watchers.on_reasoning,
             on_progress=self.watchers.on_tool_progress,
             on_reply_over=self.watchers.on_reply_over,
             budgets=budgets,

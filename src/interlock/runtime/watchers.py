@@ -1,7 +1,7 @@
-"""Watchers of runs: they get events after their record is stored; pieces of replies and progress as they arrive."""
+"""Watchers of runs: they get events after their record is stored, pieces of replies and progress as they arrive."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from interlock.engine.events import (
     InputGiven,
     ModelReplied,
     Nudged,
+    ReasoningBlock,
     RunResumed,
     RunStarted,
     ToolCalled,
@@ -52,7 +53,7 @@ _OMITTED_DEFAULTS = {
 _LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
     RunResumed: ("by", "may_hold"),
     InputGiven: ("by",),
-    ModelReplied: ("output", "verdict", "original"),
+    ModelReplied: ("output", "verdict", "original", "uncached_micros", "reasoning"),
     ToolReturned: ("memory", "verdict", "held_memory"),
     ApprovalNeeded: ("terms",),
     Nudged: ("fault",),
@@ -64,9 +65,11 @@ def _as_public(event: Event, at: int) -> PublicEvent:
     body = to_plain(event)
     body.pop("worked_ms", None)
     body.pop("mail", None)
-    if isinstance(event, ToolCalled):
+    if isinstance(event, ModelReplied) and event.reasoning:  # a reader has no use for what is opaque
+        body["reasoning"] = text_of_reasoning(event.reasoning)
+    elif isinstance(event, ToolCalled):
         body["arguments"] = json_or_text(event.arguments)
-    if isinstance(event, BroadcastEmitted):
+    elif isinstance(event, BroadcastEmitted):
         body["signal"]["createdAt"] = at
     for name in _LEFT_OUT_IF_EMPTY.get(type(event), ()):
         if not getattr(event, name):
@@ -74,6 +77,11 @@ def _as_public(event: Event, at: int) -> PublicEvent:
     if isinstance(event, RunStarted):  # most runs have nothing but their input
         body = {name: value for name, value in body.items() if getattr(event, name) != _OMITTED_DEFAULTS.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}
+
+
+def text_of_reasoning(blocks: Sequence[ReasoningBlock]) -> str:
+    """What a model reasoned, as far as it can be read."""
+    return "\n\n".join(block.text for block in blocks if block.text)
 
 
 def json_or_text(text: str) -> Any:
@@ -151,6 +159,15 @@ class Watchers:
             reply = self._open_replies[live.id, call.key] = OpenReply(call.key, [])
         reply.pieces.append(text)
         self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": call.agent, "text": text}, reply)
+
+    def on_reasoning(self, live: LiveRun, call: CallModel, text: str, takes_back: bool) -> None:
+        """A model has reasoned a piece; with `takes_back`, all text of its reply so far was reasoning too."""
+        piece: PublicEvent = {"run": live.id, "type": "reasoning.delta", "agent": call.agent, "text": text}
+        if not takes_back:
+            self._send_piece(live, piece)
+            return
+        taken = self._open_replies.pop((live.id, call.key), None)
+        self._send_piece(live, {**piece, "takes_back": True}, taken)
 
     def on_tool_progress(self, live: LiveRun, tool: RunTool, text: str) -> None:
         """A tool says how far it is."""

@@ -53,6 +53,10 @@ class RunMetrics:
         self._calls = counter("model_calls_total", "Model calls that are over.", "crew", "model", "outcome")
         self._retries = counter("model_retries_total", "Model calls made again after a failure.", "crew", "model")
         self._tokens = counter("model_tokens_total", "Tokens of model calls.", "crew", "model", "direction")
+        self._cached = counter(
+            "model_cached_tokens_total", "Input tokens read from caches or written to them.", "crew", "model", "kind"
+        )
+        self._reasoned = counter("model_reasoning_tokens_total", "Output tokens of reasoning.", "crew", "model")
         self._cost = counter("model_cost_dollars_total", "Cost of model calls that have a price.", "crew", "model")
         self._unpriced = counter("model_unpriced_calls_total", "Model calls without a price.", "crew", "model")
         self._seconds = metrics.histogram(
@@ -100,6 +104,9 @@ class RunMetrics:
             self._seconds.add(max(0, stored.record.at - call.at) / 1000, crew, model)
         self._tokens.add(crew, model, "input", by=event.usage.input_tokens)
         self._tokens.add(crew, model, "output", by=event.usage.output_tokens)
+        self._cached.add(crew, model, "read", by=event.usage.cache_read_tokens)
+        self._cached.add(crew, model, "write", by=event.usage.cache_write_tokens)
+        self._reasoned.add(crew, model, by=event.usage.reasoning_tokens)
         self._cost.add(crew, model, by=event.usage.cost_micros / MICROS)
         self._unpriced.add(crew, model, by=event.usage.unpriced_calls)
 

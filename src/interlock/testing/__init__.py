@@ -5,7 +5,7 @@ Rule 2: nothing here waits for real time, or touches a disk.
 """
 
 from interlock.adapters.models.scripted_model import ScriptedAnswer as Answer
-from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.adapters.models.scripted_model import ScriptedModel, ScriptedReasoning
 from interlock.adapters.models.scripted_model import ScriptedToolCall as ToolCall
 from interlock.testing.manual_clock import ManualClock
 from interlock.testing.memory_store import MemoryStore
@@ -22,6 +22,7 @@ __all__ = [
     "MemoryStore",
     "RandomModel",
     "ScriptedModel",
+    "ScriptedReasoning",
     "Simulation",
     "ToolCall",
     "Violation",

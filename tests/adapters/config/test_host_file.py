@@ -288,6 +288,7 @@ def test_providers_have_addresses_hosts_and_limits(tmp_path: Path) -> None:
         ("idle_timeout_seconds = 0", "providers.house.idle_timeout_seconds is 0.0; it must be a number above 0"),
         ("total_timeout_seconds = inf", "providers.house.total_timeout_seconds is inf"),
         ("max_reply_kb = -1", "providers.house.max_reply_kb is -1"),
+        ('api = "soap"', "providers.house.api is 'soap'; it must be one of chat, responses"),
     ],
 )
 def test_what_is_wrong_with_a_provider_is_said_and_a_key_is_not_repeated(

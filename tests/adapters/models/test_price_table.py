@@ -11,6 +11,7 @@ from interlock.adapters.models import price_table
 from interlock.adapters.models.price_table import is_priced, table_cost
 from interlock.crew.definition import ModelRef
 from interlock.crew.problem import Severity
+from interlock.engine.events import Usage
 
 CLAUDE = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
 
@@ -30,8 +31,38 @@ def test_prices_need_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    assert table_cost(CLAUDE, 1_000, 1_000) == 18_000
-    assert table_cost(CLAUDE, 1, 0) == 3
+    assert table_cost(CLAUDE, Usage(input_tokens=1_000, output_tokens=1_000)) == 18_000
+    assert table_cost(CLAUDE, Usage(input_tokens=1)) == 3
+
+
+def test_a_prompt_that_is_99_percent_cached_costs_a_ninth() -> None:
+    """The figures of the issue: $0.1251 in the journal before, $0.0137 by the table."""
+    gpt = ModelRef(provider="openai", model="gpt-5")
+    call = Usage(input_tokens=100_000, output_tokens=10)
+    assert table_cost(gpt, call) == 125_100
+    assert table_cost(gpt, call + Usage(cache_read_tokens=99_000)) == 13_725
+
+
+@pytest.mark.parametrize(
+    ("used", "cached_for_1h", "micros"),
+    [
+        (Usage(input_tokens=1_000), False, 3_000),
+        (Usage(input_tokens=1_000, cache_read_tokens=1_000), False, 300),
+        (Usage(input_tokens=1_000, cache_write_tokens=1_000), False, 3_750),
+        (Usage(input_tokens=1_000, cache_write_tokens=1_000), True, 6_000),
+        (Usage(input_tokens=1_000, cache_read_tokens=600, cache_write_tokens=300), True, 180 + 1_800 + 300),
+        (Usage(input_tokens=10, cache_read_tokens=1_000), False, 300),  # counts that contradict each other
+        (Usage(output_tokens=1_000, reasoning_tokens=900), False, 15_000),
+    ],
+)
+def test_each_bucket_has_its_price(used: Usage, cached_for_1h: bool, micros: int) -> None:
+    assert table_cost(CLAUDE, used, cached_for_1h=cached_for_1h) == micros
+
+
+def test_a_model_without_prices_for_its_cache_costs_as_without_one() -> None:
+    grok = ModelRef(provider="xai", model="grok-4")
+    written = Usage(input_tokens=1_000, cache_write_tokens=1_000)
+    assert table_cost(grok, written) == table_cost(grok, Usage(input_tokens=1_000)) == 3_000
 
 
 @pytest.mark.parametrize(

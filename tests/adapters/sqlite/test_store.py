@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -160,10 +161,10 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_what_it_holds(t
                 connection.execute(statement)
         if version:
             values = ("old", "quiz", "0", 1, "", "", "", 0, "paused", "", "", 0, 1, 0, 0, 0, 0, b"")
-            columns = run_head.COLUMNS.removesuffix(", unpriced_calls")  # which came later, and is 0 in such rows
+            columns, _, _ = run_head.COLUMNS.partition(", unpriced_calls")  # those after it are 0 in such rows
+            crc = run_head.as_int32(crc32(msgspec.json.encode((1, *values))))
             connection.execute(
-                f"insert into runs (number, {columns}, crc) values ({', '.join('?' * 20)})",
-                (1, *values, run_head.row_crc(1, (*values, 0))),
+                f"insert into runs (number, {columns}, crc) values ({', '.join('?' * 20)})", (1, *values, crc)
             )
         connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
         connection.execute(f"pragma user_version = {version}")
@@ -172,6 +173,14 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_what_it_holds(t
         assert [row.run for row in await store.rows()] == ["old"] * bool(version)
         await fill(store)
     assert asked(tmp_path, "pragma user_version") == [migrations.SCHEMA]
+
+
+def test_the_crc_of_a_row_leaves_out_only_columns_that_are_newer_and_0() -> None:
+    """A row with calls of unknown price has the crc that it had before tokens were counted by bucket."""
+    values = ("old", "quiz", "0", 1, "", "", "", 0, "paused", "", "", 0, 1, 0, 0, 0, 0, b"")
+    for newer, covered in (((7, 0, 0, 0), (7,)), ((0, 0, 1, 0), (0, 0, 1, 0)), ((7, 0, 0, 2), (7, 0, 0, 2))):
+        crc = run_head.as_int32(crc32(msgspec.json.encode((1, *values, *covered))))
+        assert run_head.row_crc(1, (*values, *newer)) == crc
 
 
 async def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path: Path) -> None:

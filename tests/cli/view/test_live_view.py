@@ -77,8 +77,8 @@ class Told:
         self.progress.apply_event({"run": run, "seq": self.at // 1_000, "at": self.at, "type": kind, **fields})
         return self.progress
 
-    def delta(self, agent: str, text: str) -> Progress:
-        self.progress.apply_event({"run": "r", "type": "model.delta", "agent": agent, "text": text})
+    def delta(self, agent: str, text: str, kind: str = "model.delta", **more: Any) -> Progress:
+        self.progress.apply_event({"run": "r", "type": kind, "agent": agent, "text": text, **more})
         return self.progress
 
 
@@ -105,6 +105,25 @@ def shown_page(crew: CrewDefinition, progress: Progress, size: tuple[int, int], 
 
 
 # The fold
+
+
+def test_what_a_model_thinks_is_dimmed_and_gives_way_to_its_reply(newsroom: CrewDefinition) -> None:
+    told = Told()
+    told("model.called", agent="desk", call="1", attempt=0, model="", purpose="")
+
+    def row_of_desk() -> tuple[str, str]:
+        rows = page_rows(GraphLayout(newsroom), newsroom, told.progress, (100, 30), 0)
+        row = next(
+            text for text in rows if "desk" in text.plain and ("thinks" in text.plain or "replies" in text.plain)
+        )
+        return row.plain.split("s  ", 1)[1].strip(), str(row.spans[-1].style) if row.spans else ""
+
+    told.delta("desk", "is it late?", "reasoning.delta")
+    assert row_of_desk() == ("thinks  is it late?", "dim")
+    told.delta("desk", "It is")
+    assert row_of_desk()[0] == "replies  It is"
+    told.delta("desk", "", "reasoning.delta", takes_back=True)
+    assert row_of_desk() == ("thinks  It is", "dim")
 
 
 async def test_the_fold_of_a_real_run_has_the_engines_own_counts(newsroom: CrewDefinition, tmp_path: Path) -> None:
@@ -290,6 +309,13 @@ def test_a_page_shows_the_graph_who_works_what_was_said_and_what_it_cost(
     assert "  line 2" in rows
     assert "1 of 30 handoffs" in rows[-2]
     assert rows[-1].startswith("10.0 s · 3 model calls · 3,600 tokens")
+
+
+def test_a_wide_page_shows_how_much_was_cached(newsroom: CrewDefinition) -> None:
+    told = at_work()
+    told("model.replied", agent="desk", call="y", text="", usage={"input_tokens": 400, "cache_read_tokens": 3_000})
+    rows = shown_page(newsroom, told.progress, (200, 50), now_ms=told.at + 1_000)
+    assert "(4,000 in, 75% cached, 0 out)" in rows[-1]
 
 
 @pytest.mark.parametrize("size", SIZES)

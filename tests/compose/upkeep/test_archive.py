@@ -42,7 +42,7 @@ settings: {retry_backoff_min_millis: 1}
 ANSWERS: dict[str, list[ScriptedAnswer | str]] = {
     "a": [
         ScriptedAnswer(text="let me note", tool_calls=(ToolCall("note", {"text": "x: 1e3"}),)),
-        ScriptedAnswer(text="both, please\n[ALL]", usage=ScriptUsage(12, 5, 0.25)),
+        ScriptedAnswer(text="both, please\n[ALL]", usage=ScriptUsage(12, 5, 0.25, 6, 3, 2)),
         "one more\n[WAIT]",
         ScriptedAnswer(error="overloaded"),
         'it\'s "over"\t\x7f\u2028 ông\n\n  [END]',

@@ -22,6 +22,7 @@ from interlock.crew.registry import registry_of
 from interlock.crew.shapes import (
     Either,
     Flag,
+    JsonMap,
     Key,
     ListOf,
     MapOf,
@@ -32,6 +33,7 @@ from interlock.crew.shapes import (
     Share,
     SignalText,
     Text,
+    WordOrNumber,
 )
 from interlock.diagrams.builder import diagram_of
 from interlock.diagrams.text import as_text
@@ -865,6 +867,16 @@ def _wrong_values(shape: Shape) -> tuple[Any, ...]:
             return ("perhaps", 1, None, [True])
         case Share():
             return ("some", -1, 1.5, True, None, *([] if shape.all_allowed else ["all"]))
+        case _:
+            return _wrong_containers(shape)
+
+
+def _wrong_containers(shape: Shape) -> tuple[Any, ...]:
+    match shape:
+        case WordOrNumber():
+            return ("nonsense", *_wrong_values(shape.number))
+        case JsonMap():
+            return ("text", 1, True, None, ["one"])
         case ListOf() | MapOf() | Section():
             return ("text", 1, True)
         case _:

@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
-from interlock.crew.shapes import Either, Flag, ListOf, MapOf, Number, Section, Shape, Share, SignalText, Text
+from interlock.crew.shapes import (
+    Either,
+    Flag,
+    JsonMap,
+    ListOf,
+    MapOf,
+    Number,
+    Section,
+    Shape,
+    Share,
+    SignalText,
+    Text,
+    WordOrNumber,
+)
 from interlock.diagrams.builder import diagram_of
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 
@@ -67,6 +80,10 @@ def _single(shape: Shape) -> st.SearchStrategy[Any]:
             return st.booleans()
         case Share():
             return st.sampled_from(["none", "all", 0, 3])
+        case WordOrNumber():
+            return st.sampled_from([*shape.words, 1, 4_000])
+        case JsonMap():
+            return st.dictionaries(IDS, ANYTHING, max_size=3)
         case _:
             return ANYTHING
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.files import run_files
-from interlock.engine.budgets.usage import usage_below, usage_by_agent
+from interlock.engine.budgets.usage import CacheSavings, savings_by_agent, usage_below, usage_by_agent
 from interlock.engine.events import Event, ModelFailed, ModelReplied, RunStarted, Usage, WentStale
 
 JOURNALS = sorted((Path(__file__).parents[2] / "golden").glob("*.journal"))
@@ -33,6 +33,26 @@ def test_agents_come_in_the_order_of_their_first_call_and_failed_calls_count() -
 
 def test_an_answer_that_nobody_waited_for_is_not_accounted_for() -> None:
     assert usage_by_agent([(reply("a", 1), WentStale(about="model.replied"))]) == {}
+
+
+def cached(agent: str, cost: int, without: int = 0, unpriced: int = 0) -> Sequence[Event]:
+    usage = Usage(input_tokens=10, cache_read_tokens=9, cost_micros=cost, unpriced_calls=unpriced)
+    return (ModelReplied(call="1", agent=agent, text="", usage=usage, uncached_micros=without),)
+
+
+def test_what_caching_saved_is_the_difference_to_the_price_without_it() -> None:
+    saved = savings_by_agent([cached("a", 3, 20), cached("b", 30, 20), cached("a", 4, 20), (reply("c", 5),)])
+    assert saved == {"a": CacheSavings(saved_micros=33), "b": CacheSavings(saved_micros=-10)}
+
+
+def test_what_a_call_of_unknown_price_saved_is_unknown_and_a_free_one_saved_nothing() -> None:
+    saved = savings_by_agent([cached("said", 3), cached("dark", 0, unpriced=1), cached("free", 0)])
+    unknown = CacheSavings(unknown_calls=1)
+    assert saved == {"said": unknown, "dark": unknown, "free": CacheSavings()}
+
+
+def test_an_answer_that_nobody_waited_for_saved_nothing() -> None:
+    assert savings_by_agent([(*cached("a", 3, 20), WentStale(about="model.replied"))]) == {}
 
 
 @pytest.mark.parametrize("file", JOURNALS, ids=lambda file: file.stem)

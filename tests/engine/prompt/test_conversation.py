@@ -57,6 +57,34 @@ def test_a_view_built_turn_by_turn_is_the_one_made_anew(tmp_path: Path, said: tu
         assert growing.messages(history[:length], turn) == conversation(tmp_path).messages(history, turn)
 
 
+def rounds_of(count: int, chars: int = 300) -> list[TurnMessage]:
+    return [
+        TurnMessage(role=role, text=f"{n} {'x' * chars}")
+        for n in range(count)
+        for role in ("assistant", "tool", "tool")
+    ]
+
+
+@pytest.mark.parametrize("trimmed", [False, True], ids=["", "refused before"])
+def test_a_turn_cut_round_by_round_is_the_one_made_anew(tmp_path: Path, trimmed: bool) -> None:
+    history, growing, said = entries(8), conversation(tmp_path, 3_000), rounds_of(40)
+    for length in range(0, len(said) + 1, 3):
+        turn = Turn(number=1, agent="a", history=8, said=said[:length], trimmed=trimmed)
+        shown = growing.messages(history, turn)
+        assert shown == conversation(tmp_path, 3_000).messages(history, turn)
+        newest = shown[-1].text
+        assert not length or newest[:8] == said[length - 1].text[:8], "the newest round is always there"
+
+
+def test_a_step_never_takes_all_of_a_turn(tmp_path: Path) -> None:
+    """A round that has no room in the share that a step leaves has room in the window."""
+    (tmp_path / "crew.yaml").write_text(CREW.replace("1000", "2000, context_trim_percent: 90"), "utf-8")
+    crew = load_definition(tmp_path)
+    turn = Turn(number=1, agent="a", history=1, said=rounds_of(6, chars=900))
+    shown = Conversation(crew, RoutingTable(crew)).messages(entries(1), turn)
+    assert [message.role for message in shown[-3:]] == ["assistant", "tool", "tool"]
+
+
 def test_a_long_history_keeps_its_first_entry_and_as_many_of_the_newest_as_fit(tmp_path: Path) -> None:
     history = [Entry(role="user", author="user", text="x" * 300, turn=0) for _ in range(20)]
     shown = conversation(tmp_path).messages(history, Turn(number=1, agent="a", history=20))

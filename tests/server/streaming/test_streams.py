@@ -164,6 +164,25 @@ async def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of
         ]
 
 
+async def test_a_stream_carries_what_a_model_thinks_apart_from_what_it_says(tmp_path: Path) -> None:
+    async with open_office(tmp_path, model=PieceByPiece()) as office:
+        run = await office.start("Which colour? [WAIT]")
+        following = asyncio.create_task(office.events(f"/v1/runs/{run['id']}/events"))
+        await until(lambda: office.service.feed.readers == 1)
+        await office.box.runner.wait_until_settled(run["id"])
+        await office.post(f"/v1/runs/{run['id']}/resume", json={"input": "<think>maybe so</think> blue"})
+        events = [event.data for event in (await following)[:-1]]
+        pieces = [(event["type"], event["text"]) for event in events if "seq" not in event]
+        assert pieces[-4:] == [
+            ("reasoning.delta", "maybe"),
+            ("reasoning.delta", "so"),
+            ("model.delta", "blue"),
+            ("model.delta", "[DONE]"),
+        ]
+        replied = [event for event in events if event["type"] == "model.replied"][-1]
+        assert (replied["text"], replied["reasoning"]) == ("blue [DONE]", "maybe so")
+
+
 async def test_everything_that_happens_is_in_one_stream_also_what_another_process_does(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         reader = office.service.streams.new_reader(

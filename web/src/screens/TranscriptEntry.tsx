@@ -3,9 +3,10 @@ import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { sourceOf } from "../markdown/source";
 import type { CallFacts, EntryKind, TranscriptEntry } from "../state/runProjection";
-import { formatTime, count, duration, money } from "../state/format";
+import { tokenText, formatTime, duration, money } from "../state/format";
 import { CopyButton } from "../ui/CopyButton";
 import { OneLine, PlainText } from "../ui/PlainText";
+import { Reasoning } from "./Reasoning";
 
 /** Entries that may have a heading only. */
 const HEADING_ONLY_KINDS: ReadonlySet<EntryKind> = new Set(["end", "note"]);
@@ -45,6 +46,7 @@ function Body({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) 
   const unseen = (entry.marks ?? []).filter((mark) => !entry.text.includes(mark) || isPlain);
   return (
     <>
+      {entry.reasoning && <Reasoning text={entry.reasoning} />}
       {isFormatted ? <RichText entry={entry} /> : <PlainText text={entry.text} />}
       {unseen.length > 0 && (
         <p className="marks">
@@ -95,6 +97,6 @@ function Source({ text, isPlain }: { text: string; isPlain: boolean }) {
 /** Model, tokens, cost and time of a call. Unknown parts are omitted, except an unknown price. */
 function factsOf(call: CallFacts, model: string): string {
   const cost = call.isUnpriced ? "cost unknown" : call.costMicros ? money(call.costMicros) : "";
-  const tokens = call.tokens ? `${count(call.tokens)} tokens` : "";
+  const tokens = call.tokens ? `${tokenText(call.tokens, call.cachedTokens)} tokens` : "";
   return [model, tokens, cost, duration(call.ms)].filter(Boolean).join(" · ");
 }

@@ -28,6 +28,20 @@ describe("a run projection", () => {
     expect(projectRun(RUN).status).toBe("completed");
   });
 
+  test("keeps what a model thinks apart from what it says", () => {
+    const projection = projectRun(RUN, 3);
+    const place = nodeKey([], "a");
+    projection.apply({ run: "r", type: "model.delta", agent: "a", text: "hm" });
+    projection.apply({ run: "r", type: "reasoning.delta", agent: "a", text: "", takes_back: true });
+    expect(projection.partialReplies.get(place)).toEqual({ text: "", reasoning: "hm" });
+    projection.apply({ run: "r", type: "reasoning.delta", agent: "a", text: ", so" });
+    projection.apply({ run: "r", type: "model.delta", agent: "a", text: "Over" });
+    expect(projection.partialReplies.get(place)).toEqual({ text: "Over", reasoning: "hm, so" });
+    for (const event of events({ type: "model.replied", agent: "a", call: "1", text: "Over", reasoning: "hm, so" })) projection.apply(event);
+    expect(projection.partialReplies.size).toBe(0);
+    expect(projection.transcript.at(-1)).toMatchObject({ kind: "reply", text: "Over", reasoning: "hm, so" });
+  });
+
   test("drops the partial reply of a cancelled call, and of a call that a parked run repeats", () => {
     for (const last of [
       { type: "model.cancelled", agent: "a", call: "1" },
@@ -205,9 +219,9 @@ describe("a transcript", () => {
   const CALLED = { type: "model.called", agent: "a", call: "1" };
 
   test("tells what each reply took", () => {
-    const usage = { input_tokens: 3, output_tokens: 2, cost_micros: 7, unpriced_calls: 1 };
+    const usage = { input_tokens: 3, cache_read_tokens: 1, output_tokens: 2, cost_micros: 7, unpriced_calls: 1 };
     const projection = projectRun(events(CALLED, { type: "model.replied", agent: "a", call: "1", text: "Hi", model: "x:y", usage }));
-    expect(projection.transcript[0]?.call).toEqual({ model: "x:y", tokens: 5, costMicros: 7, isUnpriced: true, ms: 1 });
+    expect(projection.transcript[0]?.call).toEqual({ model: "x:y", tokens: 5, cachedTokens: 1, costMicros: 7, isUnpriced: true, ms: 1 });
   });
 
   test("has a tool and what it returned in one entry", () => {

@@ -1,5 +1,5 @@
 /** The state of a run, built from its events. Rule: only `apply` changes a projection, and it depends on the events alone. */
-import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type RunEvent, type StreamEvent } from "../api/events";
+import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type ReasoningDelta, type RunEvent, type StreamEvent } from "../api/events";
 import { MESSAGE_HANDLERS, MESSAGE_TOOLS } from "./messageEvents";
 import { needsResume } from "./format";
 
@@ -15,16 +15,28 @@ export interface TranscriptEntry {
   readonly note: string;
   /** Signals of a reply, as they are spelled in it. */
   readonly marks?: readonly string[];
+  /** What the model thought before its reply. */
+  readonly reasoning?: string;
   /** What the model call behind a reply took. */
   readonly call?: CallFacts;
   /** What a tool returned. */
   readonly result?: ToolResult;
 }
 
+/** A reply that is still streaming, and what its model has thought so far. */
+export interface PartialReply {
+  readonly text: string;
+  readonly reasoning: string;
+}
+
+const NOTHING_SAID: PartialReply = { text: "", reasoning: "" };
+
 export interface CallFacts {
   /** Empty if it is the agent's own model. */
   readonly model: string;
   readonly tokens: number;
+  /** Those that the provider read from its cache. */
+  readonly cachedTokens: number;
   readonly costMicros: number;
   /** Whether the model has no known price: then the cost is unknown, not zero. */
   readonly isUnpriced: boolean;
@@ -76,7 +88,7 @@ export class RunProjection {
   /** The state of an agent, from `agent.state`. */
   readonly states = new Map<string, string>();
   /** Replies that are still streaming, by level and name. */
-  readonly partialReplies = new Map<string, string>();
+  readonly partialReplies = new Map<string, PartialReply>();
   status = "running";
   reason = "";
   detail = "";
@@ -84,6 +96,7 @@ export class RunProjection {
   now = 0;
   eventCount = 0;
   tokens = 0;
+  cachedTokens = 0;
   costMicros = 0;
   unpricedCalls = 0;
   /** Crews and groups that have returned, until the next turn shows to which agent; by level. */
@@ -100,12 +113,15 @@ export class RunProjection {
 
   apply(event: StreamEvent): void {
     if (!isDelta(event)) this.applyEvent(event);
-    else if (event.type === "model.delta") this.applyDelta(event);
+    else if (event.type !== "tool.progress") this.applyDelta(event);
   }
 
-  private applyDelta(delta: Delta): void {
+  private applyDelta(delta: Delta | ReasoningDelta): void {
     const place = nodeKey(delta.path ?? NO_PATH, delta.agent);
-    this.partialReplies.set(place, (this.partialReplies.get(place) ?? "") + delta.text);
+    const { text, reasoning } = this.partialReplies.get(place) ?? NOTHING_SAID;
+    if (delta.type === "model.delta") this.partialReplies.set(place, { text: text + delta.text, reasoning });
+    else if (delta.takes_back) this.partialReplies.set(place, { text: "", reasoning: reasoning + text + delta.text });
+    else this.partialReplies.set(place, { text, reasoning: reasoning + delta.text });
   }
 
   private applyEvent(event: RunEvent): void {
@@ -252,9 +268,14 @@ const EVENT_HANDLERS: Record<string, EventHandler> = {
     projection.replies.delete(nodeKey(path, agent));
     const call = callFacts(event, span);
     // The result of a call for a choice or a verdict is in the event that follows it.
-    if (textOf(event, "text") && !textOf(event, "purpose"))
-      projection.replies.set(nodeKey(path, agent), projection.addEntry(event, "reply", agent, textOf(event, "text"), "", call));
+    const reasoning = textOf(event, "reasoning");
+    if ((textOf(event, "text") || reasoning) && !textOf(event, "purpose")) {
+      const at = projection.addEntry(event, "reply", agent, textOf(event, "text"), "", call);
+      projection.replies.set(nodeKey(path, agent), at);
+      if (reasoning) projection.updateEntry(at, { reasoning });
+    }
     projection.tokens += call.tokens;
+    projection.cachedTokens += call.cachedTokens;
     projection.costMicros += call.costMicros;
     projection.unpricedCalls += call.isUnpriced ? 1 : 0;
   },
@@ -371,6 +392,7 @@ function callFacts(event: RunEvent, span: Span | undefined): CallFacts {
   return {
     model: textOf(event, "model"),
     tokens: numberOf(used, "input_tokens") + numberOf(used, "output_tokens"),
+    cachedTokens: numberOf(used, "cache_read_tokens"),
     costMicros: numberOf(used, "cost_micros"),
     isUnpriced: numberOf(used, "unpriced_calls") > 0,
     ms: span ? event.at - span.from : 0,

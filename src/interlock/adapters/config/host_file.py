@@ -18,11 +18,12 @@ from interlock.adapters.config.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.config.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.adapters.models.openai.constrained_decoding import WAYS
+from interlock.adapters.models.openai.endpoint import APIS
 from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.typed_output import OUTPUT_WAYS
 from interlock.adapters.tools.tool_modules import read_tool_modules
-from interlock.crew.definition import ModelRef
+from interlock.crew.definition import PRICE_KEYS, ModelRef
 from interlock.crew.host import PROVIDERS, Host, ProviderFacts
 from interlock.errors import UsageError, nearest
 
@@ -39,9 +40,6 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "tools": ("modules",),
     "webhooks": None,
 }
-
-# Keys of [providers.<id>] that may be 0.
-_PRICES = ("input_token_price_per_million", "output_token_price_per_million")
 
 # The names of the store's modes; the store itself is not loaded to read a file.
 DURABILITIES = ("full", "normal")
@@ -91,6 +89,7 @@ def _facts(provider: ProviderSettings) -> ProviderFacts:
     return ProviderFacts(
         url=provider.url,
         hosts=provider.hosts,
+        api=provider.api,
         constrains=provider.constrains,
         constrains_with_tools=provider.constrains_with_tools,
         has_prices=provider.prices is not None,
@@ -172,10 +171,12 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
     where = f"{path}: providers.{name}"
     settings = section_of(where, entry, ProviderSettings)
     for key in ProviderSettings.__struct_fields__:
-        _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in _PRICES)
+        _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in PRICE_KEYS)
     if settings.outputs not in ("", *OUTPUT_WAYS):
         ways = ", ".join(OUTPUT_WAYS)
         raise UsageError(f"{where}.outputs is {settings.outputs!r}; it must be one of {ways}")
+    if settings.api not in ("", *APIS):
+        raise UsageError(f"{where}.api is {settings.api!r}; it must be one of {', '.join(APIS)}")
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
         raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")

@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 import yaml
 
-from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptUsage, ToolCall
+from interlock.adapters.models.scripted_model import SCRIPTED, ScriptedAnswer, ScriptedReasoning, ScriptUsage, ToolCall
 from interlock.engine.events import (
     ChildStarted,
     Event,
     ModelCalled,
     ModelFailed,
     ModelReplied,
+    ReasoningBlock,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -124,6 +125,7 @@ def _answer(event: ModelReplied | ModelFailed, overtaken: int) -> ScriptedAnswer
             delay_seconds=delay,
             usage=_usage(event.usage),
             tool_calls=tuple(_tool_call(request) for request in event.tool_calls),
+            reasoning=_as_reasoning(event.reasoning) if event.reasoning else "",
         )
     if event.reason == "script_exhausted":
         return EXHAUSTED
@@ -132,8 +134,20 @@ def _answer(event: ModelReplied | ModelFailed, overtaken: int) -> ScriptedAnswer
 
 def _usage(usage: Usage) -> ScriptUsage:
     return ScriptUsage(
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost_micros / 1_000_000
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost=usage.cost_micros / 1_000_000,
     )
+
+
+def _as_reasoning(blocks: Sequence[ReasoningBlock]) -> str | tuple[ScriptedReasoning, ...]:
+    """The reasoning as a text if a script gave it as one, else as blocks."""
+    if len(blocks) == 1 and blocks[0] == ReasoningBlock(provider=SCRIPTED, text=blocks[0].text):
+        return blocks[0].text
+    return tuple(ScriptedReasoning(**msgspec.structs.asdict(block)) for block in blocks)
 
 
 def _tool_call(request: ToolRequest) -> ToolCall:
@@ -196,6 +210,8 @@ def _as_plain(answer: ScriptedAnswer) -> Any:
         return answer.text
     default = msgspec.to_builtins(ScriptedAnswer())
     body = {key: value for key, value in msgspec.to_builtins(answer).items() if value != default[key]}
+    if isinstance(answer.reasoning, tuple):
+        body["reasoning"] = [{key: value for key, value in block.items() if value} for block in body["reasoning"]]
     if "usage" in body:
         body["usage"] = {key: value for key, value in body["usage"].items() if value}
     return body or {"text": ""}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from interlock.adapters.config.extras import install_line
+from interlock.adapters.models.model_features import faults_for_agent
 from interlock.adapters.models.openai.providers import (
     Providers,
     ProviderSettings,
@@ -17,8 +18,8 @@ from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.price_table import has_table, is_priced
 from interlock.adapters.models.pydantic_ai.other_providers import install_command
 from interlock.crew.checks.models import has_cost_limit, models_of
-from interlock.crew.definition import CrewDefinition, ModelRef
-from interlock.crew.host import FREE_PROVIDERS, Host
+from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
+from interlock.crew.host import FREE_PROVIDERS, Host, SettingFault
 
 
 def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
@@ -30,20 +31,26 @@ def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
     addresses = {model.provider_url: fault_in_address(model.provider_url) for model in models if model.provider_url}
     bad = {url: fault for url, fault in addresses.items() if fault}
     settings = _settings_of(host)
-    abilities = {
-        model.server: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad
-    }
+    abilities = {model: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad}
     return msgspec.structs.replace(
         host,
         installs={**host.installs, **{provider: command for provider, command in commands.items() if command}},
         bad_addresses=bad,
         unlisted_addresses=_faults_in_listing(models, settings, bad),
-        unconstrained=tuple(server for server, ability in abilities.items() if not ability.constrains),
-        unconstrained_with_tools=tuple(s for s, ability in abilities.items() if not ability.constrains_with_tools),
+        unconstrained=tuple(model for model, ability in abilities.items() if not ability.constrains),
+        unconstrained_with_tools=tuple(m for m, ability in abilities.items() if not ability.constrains_with_tools),
+        setting_faults={agent.id: _faults_of(crew, agent, settings, bad) for agent in crew.agents},
         priced_models=(*host.priced_models, *_models_with_price(crew, host)),
         has_prices=host.has_prices or has_table(),
         table_install="" if has_table() else install_line("llm"),
     )
+
+
+def _faults_of(
+    crew: CrewDefinition, agent: AgentDefinition, settings: Providers, bad: dict[str, str]
+) -> tuple[SettingFault, ...]:
+    models = [model for _, model in models_of(agent) if model.provider_url not in bad]
+    return tuple(dict.fromkeys(each for model in models for each in faults_for_agent(crew, agent, model, settings)))
 
 
 def _settings_of(host: Host) -> Providers:
@@ -51,6 +58,7 @@ def _settings_of(host: Host) -> Providers:
         name: ProviderSettings(
             url=facts.url,
             hosts=facts.hosts,
+            api=facts.api,
             constrains=facts.constrains,
             constrains_with_tools=facts.constrains_with_tools,
         )

@@ -5,14 +5,11 @@ Rule 2: money is counted in millionths of a dollar, rounded up.
 """
 
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING
 
 from interlock.adapters.models.pydantic_ai.other_providers import is_installed
 from interlock.crew.definition import ModelRef
 from interlock.engine.budgets.limits import MICROS
-
-if TYPE_CHECKING:
-    from genai_prices.types import AbstractUsage
+from interlock.engine.events import NO_USAGE, Usage
 
 TABLE = "genai_prices"
 
@@ -40,28 +37,32 @@ def has_table() -> bool:
 
 
 def is_priced(model: ModelRef) -> bool:
-    return table_cost(model, 0, 0) is not None
+    return table_cost(model, NO_USAGE) is not None
 
 
-def table_cost(model: ModelRef, input_tokens: int, output_tokens: int) -> int | None:
-    """The cost in millionths of a dollar; None if the table has no price, or is not installed."""
-    if not may_be_priced(model):
+def table_cost(model: ModelRef, usage: Usage, *, cached_for_1h: bool = False) -> int | None:
+    """The cost in millionths of a dollar; None if the table has no price, or is not installed.
+
+    `cached_for_1h`: what was written to the cache stays there for an hour, which costs more. A bucket for which the
+    table has no price costs as the tokens that it is a part of.
+    """
+    if model.provider not in _NAMES or model.provider_url or not has_table():
         return None
-    from genai_prices import Usage
-
-    return cost_of_usage(model, Usage(input_tokens=input_tokens, output_tokens=output_tokens))
-
-
-def may_be_priced(model: ModelRef) -> bool:
-    return model.provider in _NAMES and not model.provider_url and has_table()
-
-
-def cost_of_usage(model: ModelRef, usage: "AbstractUsage") -> int | None:
-    """The cost, including tokens that the provider counts separately, such as cached ones."""
+    from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    counts = Counts(
+        # The table refuses counts that contradict each other; a whole is at least as large as its parts.
+        input_tokens=max(usage.input_tokens, read + written),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=written if cached_for_1h else 0,
+        output_tokens=max(usage.output_tokens, usage.reasoning_tokens),
+        output_reasoning_tokens=usage.reasoning_tokens,
+    )
     try:
-        price = calc_price(usage, model.model, provider_id=_NAMES[model.provider]).total_price
-    except (LookupError, ValueError):  # an unknown model, or counts that contradict each other
+        price = calc_price(counts, model.model, provider_id=_NAMES[model.provider]).total_price
+    except (LookupError, ValueError):  # an unknown model
         return None
     return int((Decimal(price) * MICROS).to_integral_value(ROUND_CEILING))

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
 from interlock.engine.kinds import ADVISORY_KINDS
 from interlock.errors import ModelRefused, ModelUnavailable, ScriptExhausted, UsageError
 from interlock.ids import full_name, without_number
-from interlock.ports import Clock, Delta, ModelReply, ModelRequest
+from interlock.ports import Clock, Delta, ModelReply, ModelRequest, ReasoningDelta
 
 
 class ScriptedToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,10 +28,29 @@ class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class ScriptedReasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A block of reasoning as a provider gives it; without a provider it is not sent back."""
+
+    text: str = ""
+    provider: str = ""
+    kind: str = ""
+    data: str = ""
+
+
+# The provider of reasoning that a script gives as text.
+SCRIPTED = "scripted"
 
 
 class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of a script: text, tool calls, both, or an error, which with `retry: false` is final."""
+    """One entry of a script: text, tool calls, both, or an error, which with `retry: false` is final.
+
+    `reasoning` is what the model thinks before it: a text, or blocks.
+    """
 
     text: str = ""
     delay_seconds: float = 0.0
@@ -39,6 +58,7 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool_calls: tuple[ScriptedToolCall, ...] = ()
     error: str = ""
     retry: bool = True
+    reasoning: str | tuple[ScriptedReasoning, ...] = ""
 
 
 Answers = Mapping[str, Sequence[ScriptedAnswer | str | Mapping[str, Any]]]
@@ -62,7 +82,7 @@ class ScriptedModel:
         self.asked: list[ModelRequest] = []
         self._clock, self._records_requests = clock, records_requests
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         if self._records_requests:
             self.asked.append(request)
         name, number, answers = self._answers_for(request)
@@ -72,9 +92,18 @@ class ScriptedModel:
         await self._wait(answer.delay_seconds)
         if answer.error:
             raise (ModelUnavailable if answer.retry else ModelRefused)(answer.error)
+        reasoning = _blocks(answer.reasoning) if answer.reasoning else ()
+        for block in reasoning:
+            if block.text:
+                yield ReasoningDelta(block.text)
         if answer.text:
             yield Delta(answer.text)
-        yield ModelReply(text=answer.text, usage=_usage(answer.usage), tool_calls=_requests(request.key, answer))
+        yield ModelReply(
+            text=answer.text,
+            usage=_usage(answer.usage),
+            tool_calls=_requests(request.key, answer),
+            reasoning=reasoning,
+        )
 
     def _answers_for(self, request: ModelRequest) -> tuple[str, int, list[ScriptedAnswer]]:
         """The name of the answers, the index of the next one, and all of them."""
@@ -110,8 +139,19 @@ def _answer_from(entry: object, agent: str, number: int) -> ScriptedAnswer:
 
 def _usage(usage: ScriptUsage) -> Usage:
     return Usage(
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=round(usage.cost * 1_000_000)
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_micros=round(usage.cost * 1_000_000),
     )
+
+
+def _blocks(reasoning: str | tuple[ScriptedReasoning, ...]) -> tuple[ReasoningBlock, ...]:
+    if isinstance(reasoning, str):
+        return (ReasoningBlock(provider=SCRIPTED, text=reasoning),)
+    return tuple(ReasoningBlock(**msgspec.structs.asdict(block)) for block in reasoning)
 
 
 def _requests(key: str, answer: ScriptedAnswer) -> tuple[ToolRequest, ...]:

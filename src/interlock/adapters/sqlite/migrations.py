@@ -213,6 +213,17 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ORDERS,
     APPROVALS,
     REVOKED_APPROVALS,
+    (
+        "024_token_buckets",
+        (
+            # Parts of the input and output tokens; a row's crc covers them where one is not 0.
+            "alter table runs add column cache_read_tokens integer not null default 0",
+            "alter table runs add column cache_write_tokens integer not null default 0",
+            "alter table runs add column reasoning_tokens integer not null default 0",
+            # A cache of totals, whose bodies have another form from here on.
+            "delete from spent",
+        ),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -12,6 +12,7 @@ from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.routing.candidates import Candidate, Verb
 from interlock.engine.routing.decision import Decision, OwnReply, RoutingTable
 from interlock.engine.to_plain import to_plain
+from interlock.signals.reasoning_tags import split_reasoning
 from interlock.signals.report import emission_line, routing_line
 
 _OUTCOME_COLORS = {"won": "green", "joined": "green", "told": "cyan", "noted": "cyan", "lost": "yellow"}
@@ -40,7 +41,7 @@ def explain(crew: str, config: str | None, agent: str, reply: str | None, prompt
     definition = open_sound_crew(crew, config)
     table = RoutingTable(definition)
     text = _read_standard_input() if reply == "-" else reply or ""
-    decision = table.decide(OwnReply(agent, text))
+    decision = table.decide(OwnReply(agent, split_reasoning(text).text))
     if prompt:
         _print_prompt(Conversation(definition, table), agent, as_json)
         return

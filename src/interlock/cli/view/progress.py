@@ -38,6 +38,7 @@ class ActiveCall(msgspec.Struct, kw_only=True):
     tool: str = ""
     attempt: int = 0
     tail: str = ""
+    is_reasoning: bool = False  # the tail is not yet of the reply
     error: str = ""
 
     @property
@@ -51,7 +52,7 @@ class ActiveCall(msgspec.Struct, kw_only=True):
         if self.tool:
             return f"uses {self.tool}"
         again = f", attempt {self.attempt + 1}" if self.attempt else ""
-        return ("replies" if self.tail else "thinks") + again
+        return ("replies" if self.tail and not self.is_reasoning else "thinks") + again
 
 
 class PendingQuestion(NamedTuple):
@@ -159,9 +160,11 @@ class Progress:
         )
 
     def _on_delta(self, event: Public) -> None:
+        is_reasoning = event["type"] == "reasoning.delta"
         for (run, _), work in self.work.items():
             if run == event["run"] and work.agent == event["agent"] and not work.tool:
-                work.tail = (work.tail + event["text"])[-TAIL_CHARS_MAX:]
+                said = work.tail if work.is_reasoning is is_reasoning or event.get("takes_back") else ""
+                work.tail, work.is_reasoning = (said + event["text"])[-TAIL_CHARS_MAX:], is_reasoning
 
     def _on_tool_progress(self, event: Public) -> None:
         if work := self.work.get((event["run"], event["call"])):
@@ -302,6 +305,7 @@ EventHandler = Callable[[Progress, Public], None]
 _ANY_RUN_HANDLERS: Mapping[str, EventHandler] = {
     "model.called": Progress._on_model_called,
     "model.delta": Progress._on_delta,
+    "reasoning.delta": Progress._on_delta,
     "model.replied": Progress._on_model_replied,
     "model.failed": Progress._on_model_failed,
     "model.cancelled": Progress._end_call,

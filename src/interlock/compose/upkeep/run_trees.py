@@ -115,7 +115,10 @@ def subtract_usage(usage: Usage, part: Usage) -> Usage:
     return Usage(
         calls=usage.calls - part.calls,
         input_tokens=usage.input_tokens - part.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens - part.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens - part.cache_write_tokens,
         output_tokens=usage.output_tokens - part.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens - part.reasoning_tokens,
         cost_micros=usage.cost_micros - part.cost_micros,
         unpriced_calls=usage.unpriced_calls - part.unpriced_calls,
     )

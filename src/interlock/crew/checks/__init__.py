@@ -37,6 +37,7 @@ from interlock.crew.checks.models import (
     cost_budgets_have_prices_below,
     keys_are_set,
     providers_are_installed,
+    settings_are_taken,
 )
 from interlock.crew.checks.names import (
     ids_are_well_formed,
@@ -116,6 +117,7 @@ CHECKS: tuple[Check, ...] = (
     addresses_are_addresses,
     addresses_are_listed,
     keys_are_set,
+    settings_are_taken,
     cost_budgets_have_prices,
     cost_budgets_have_prices_below,
     prompts_use_known_fields,

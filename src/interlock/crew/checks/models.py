@@ -101,6 +101,14 @@ def addresses_are_listed(s: CheckSubject) -> None:
                 s.add_at_agent(agent.id, path, "unlisted-host", wrong, fix, Severity.WARNING)
 
 
+def settings_are_taken(s: CheckSubject) -> None:
+    """A setting that a model does not take would be refused in the run, or worse, would change nothing."""
+    for agent in s.crew.agents:
+        for fault in s.host.setting_faults.get(agent.id, ()):
+            message = f"agent '{agent.id}': {fault.message}"
+            s.add_at_agent(agent.id, fault.path, "unsupported-setting", message, fault.fix)
+
+
 def cost_budgets_have_prices(s: CheckSubject) -> None:
     """Checked only if there is a price table; old files needed no prices."""
     for agent in s.crew.agents:

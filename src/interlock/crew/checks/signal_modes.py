@@ -64,10 +64,10 @@ def models_under_constraint_support_it(s: CheckSubject) -> None:
 
 
 def _report_unconstrained(s: CheckSubject, agent: AgentDefinition, key: str, model: ModelRef) -> None:
-    if model.server in s.host.unconstrained:
+    if model in s.host.unconstrained:
         why, severity = f"{model.name} is not known to constrain its replies", Severity.WARNING
         fix = f"use another signal_mode, or write constrains under [providers.{model.provider}] in interlock.toml"
-    elif model.server in s.host.unconstrained_with_tools and _has_tools(s, agent):
+    elif model in s.host.unconstrained_with_tools and _has_tools(s, agent):
         why = f"{model.name} cannot call tools in a constrained reply, and the agent has tools"
         severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
         fix = (

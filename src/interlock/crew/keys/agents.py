@@ -1,7 +1,18 @@
 """The keys of an agent."""
 
 from interlock.crew.keys.values import ANY_TEXT, COUNT, MONEY, OLD_INNARDS, SHARE_OF_ONE, legacy_key
-from interlock.crew.shapes import Flag, Key, ListOf, Number, SchemaText, Section, SignalText, Text
+from interlock.crew.shapes import (
+    Flag,
+    JsonMap,
+    Key,
+    ListOf,
+    Number,
+    SchemaText,
+    Section,
+    SignalText,
+    Text,
+    WordOrNumber,
+)
 
 MODEL = Section(
     "a model",
@@ -28,6 +39,16 @@ COST_LIMITS = Section(
         Key("enforce", Flag(), "Another name for `block_on_cost_exceed`."),
         Key("input_token_price_per_million", MONEY, "Dollars per million input tokens; 0 is free."),
         Key("output_token_price_per_million", MONEY, "Dollars per million output tokens; 0 is free."),
+        Key(
+            "cache_read_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens that the provider reads from its cache; the input price unless given.",
+        ),
+        Key(
+            "cache_write_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens that the provider writes to its cache; the input price unless given.",
+        ),
     ),
 )
 
@@ -39,6 +60,26 @@ ERROR_LIMITS = Section(
         Key("block_on_error_exceed", Flag(), "Stop at a limit; false only warns."),
         Key("enforce", Flag(), "Another name for `block_on_error_exceed`."),
     ),
+)
+
+# How its models are called: the keys of `ModelSettings`. `check` tells which provider takes which.
+MODEL_SETTINGS = (
+    Key(
+        "reasoning",
+        WordOrNumber(("off", "low", "medium", "high"), COUNT, "a number of tokens"),
+        "How much the model reasons before it replies.",
+    ),
+    Key("cache", Text(options=("on", "off", "1h")), "Whether, or for how long, the provider caches the prompt; `on`."),
+    Key("max_tokens", COUNT, "The longest reply of one call, in tokens, reasoning included."),
+    Key(
+        "seed",
+        Number(most=2_147_483_647, whole=True),
+        "The seed of sampling, for replies that repeat as far as can be.",
+    ),
+    Key("stop", ListOf(ANY_TEXT), "Texts that end a reply where they would begin."),
+    Key("parallel_tool_calls", Flag(), "False if a reply may ask for one tool only."),
+    Key("service_tier", Text(), "The provider's name of a service tier."),
+    Key("extra", JsonMap(), "Further fields of the request, as the provider names them."),
 )
 
 AGENT = Section(
@@ -61,6 +102,7 @@ AGENT = Section(
         Key("temperature", Number(most=2), "Sampling temperature; 0 means 0."),
         Key("top_p", Number(above=True, most=1), "Nucleus sampling."),
         Key("top_k", COUNT, "Sampling among the k most likely tokens."),
+        *MODEL_SETTINGS,
         Key("model", Text(), "The model, as `provider:name`."),
         Key("provider", Text(), "The provider of `model`, in older files."),
         Key(

@@ -28,6 +28,16 @@ SETTINGS = Section(
         Key("model", Text(), "The model of every agent without its own, as `provider:name`."),
         Key("input_token_price_per_million", MONEY, "Dollars per million input tokens of that model; 0 is free."),
         Key("output_token_price_per_million", MONEY, "Dollars per million output tokens of that model; 0 is free."),
+        Key(
+            "cache_read_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens of that model read from a cache; the input price unless given.",
+        ),
+        Key(
+            "cache_write_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens of that model written to a cache; the input price unless given.",
+        ),
         Key("max_handoffs", COUNT, "Handoff limit of one run."),
         Key("max_rounds", COUNT, "Limit of model calls within one turn."),
         Key(

@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.crew.definition import (
     DEFAULT_PROVIDERS,
+    PRICE_KEYS,
     VERSION_1_SETTINGS,
     AgentBehavior,
     AgentDefinition,
@@ -104,8 +105,7 @@ def _settings(values: Values) -> CrewSettings:
 
 
 # Settings that are written once for all agents; parsing copies them to the agents.
-_PRICES = ("input_token_price_per_million", "output_token_price_per_million")
-_FOR_AGENTS = ("model", *_PRICES)
+_FOR_AGENTS = ("model", *PRICE_KEYS)
 
 
 def _with_crew_model(
@@ -119,7 +119,7 @@ def _with_crew_model(
     if "model" in settings:
         at_crew = partial(report.add_at, ("settings", "model"))
         model = model_ref({"model": settings["model"]}, provider, at_crew)
-    prices = {key: settings[key] for key in _PRICES if key in settings}
+    prices = {key: settings[key] for key in PRICE_KEYS if key in settings}
     if model is not None:
         silent = {agent.id for agent in agents if agent.primary is None} - report.source.unclear
         report.source.on_crew_model |= silent

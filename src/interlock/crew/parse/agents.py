@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import (
+    NO_MODEL_SETTINGS,
     AgentDefinition,
     CostLimits,
     ErrorLimits,
     ModelRef,
+    ModelSettings,
 )
-from interlock.crew.keys import AGENT
+from interlock.crew.keys import AGENT, MODEL_SETTINGS
 from interlock.crew.nodes import Mapping, Path, Scalar, Sequence
 from interlock.crew.problem import Problems, Severity
 from interlock.crew.shapes import MISSING, Values
@@ -140,9 +142,21 @@ def _agent(id: str, values: Values, report: ProblemReporter, provider: str) -> A
     ):
         if name in values:
             values[name] = kind(**_with_enforce_alias(id, values[name], alias, name, report))
+    settings = _model_settings(id, values, report)
+    if settings != NO_MODEL_SETTINGS:
+        values["model_settings"] = settings
     if not report.source.has_value(id, "signals"):
         values.pop("signals", None)  # an empty list does not restrict
     return AgentDefinition(**{"name": id, **values, "id": id})
+
+
+def _model_settings(id: str, values: Values, report: ProblemReporter) -> ModelSettings:  # noqa: A002
+    """Takes the settings of the agent's models out of its values."""
+    found = {key.name: values.pop(key.name) for key in MODEL_SETTINGS if key.name in values}
+    for n, text in enumerate(found.get("stop", ())):
+        if not text:
+            report.add_at_agent(id, ("stop", n), "bad-value", "stop must not have an empty text", "remove it")
+    return ModelSettings(**found)
 
 
 def _with_enforce_alias(id: str, limits: Values, alias: str, name: str, report: ProblemReporter) -> Values:  # noqa: A002

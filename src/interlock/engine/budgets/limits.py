@@ -1,7 +1,8 @@
 """Budgets of model calls: per call and run, counted here, and per minute, hour and day, counted by the store.
 
 Rule 1: a call is reserved before it is made: it counts with its estimate while in progress, then with its cost.
-Rule 2: the estimate covers the prompt; the length of the reply is unknown, so replies in progress may exceed a budget.
+Rule 2: the estimate covers the prompt at its full price, as if nothing of it could be read from a cache; the length of
+the reply is unknown, so replies in progress may exceed a budget.
 A budget smaller than one estimate allows calls while anything is left of it.
 Rule 3: money is counted in millionths of a dollar, rounded up.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
+from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings, Prices
 from interlock.engine.budgets.inherited_limits import STOP, UNBOUNDED, WAIT, WARN, InheritedLimits, WindowLimit
 from interlock.engine.events import Usage
 from interlock.limits import USAGE_MAX
@@ -66,8 +67,8 @@ def _window_limit(
     return WindowLimit(name=name, what=what, window=window, most=whole, scope=scope, alert=alert, then=then)
 
 
-# The cost of input and output tokens with the agent's model, in millionths of a dollar; None if unknown.
-CostOf = Callable[[AgentDefinition, int, int], int | None]
+# The cost of these tokens with the agent's model, in millionths of a dollar; None if unknown.
+CostOf = Callable[[AgentDefinition, Usage], int | None]
 
 
 def micros(dollars: float) -> int:
@@ -83,26 +84,50 @@ def with_cost(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> Usage:
     """The usage with its cost: as the provider reported it, else by known prices, else marked as unknown."""
     if usage.cost_micros:
         return usage
-    cost = cost_of(agent, usage.input_tokens, usage.output_tokens)
+    cost = cost_of(agent, usage)
     if cost is None:
         return msgspec.structs.replace(usage, unpriced_calls=1)
     return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
 
 
-def cost_of(agent: AgentDefinition, input_tokens: int, output_tokens: int) -> int:
-    """The cost by the prices in the agent's file; 0 without prices."""
-    limits = agent.cost_limits
-    if limits is None:
+def cost_without_cache(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> int:
+    """The cost of a call if nothing of its prompt had been cached, by the prices that give its cost.
+
+    0 if the price is unknown, also where the provider reported the cost: its prices are not known here.
+    """
+    if usage.cost_micros:
         return 0
-    prices = (limits.input_token_price_per_million or 0, limits.output_token_price_per_million or 0)
-    return cost_at(prices, input_tokens, output_tokens)
+    return cost_of(agent, msgspec.structs.replace(usage, cache_read_tokens=0, cache_write_tokens=0)) or 0
 
 
-def cost_at(prices: tuple[float, float], input_tokens: int, output_tokens: int) -> int:
-    """The cost at these dollars per million input and output tokens."""
+def most_of_prompt(agent: AgentDefinition, tokens: int, cost_of: CostOf) -> int:
+    """The most that a prompt of so many tokens can cost: nothing is read from a cache, and all may be written to one.
+
+    0 if the price is unknown.
+    """
+    plain = cost_of(agent, Usage(input_tokens=tokens)) or 0
+    if agent.cache_setting == "off":
+        return plain
+    return max(plain, cost_of(agent, Usage(input_tokens=tokens, cache_write_tokens=tokens)) or 0)
+
+
+def cost_of(agent: AgentDefinition, usage: Usage) -> int:
+    """The cost by the prices in the agent's file; 0 without prices."""
+    prices = agent.cost_limits.prices if agent.cost_limits is not None else None
+    return cost_at(prices, usage) if prices is not None else 0
+
+
+def cost_at(prices: Prices, usage: Usage) -> int:
+    """The cost at these prices. A prompt is at least as long as the parts of it that were cached."""
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    buckets = (
+        (max(0, usage.input_tokens - read - written), prices.input),
+        (read, prices.input if prices.cache_read is None else prices.cache_read),
+        (written, prices.input if prices.cache_write is None else prices.cache_write),
+        (usage.output_tokens, prices.output),
+    )
     # Dollars per million tokens are millionths of a dollar per token.
-    parts = [tokens * micros(price) for tokens, price in zip((input_tokens, output_tokens), prices, strict=True)]
-    return min(-(-sum(parts) // MICROS), USAGE_MAX)
+    return min(-(-sum(tokens * micros(price) for tokens, price in buckets) // MICROS), USAGE_MAX)
 
 
 class CallBound(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from interlock.engine.events import ChildReturned, ChildStarted, Event, ModelFailed, ModelReplied, Usage, WentStale
 
 ONE_CALL = Usage(calls=1)
@@ -20,6 +22,42 @@ def add_usage(spent: dict[str, Usage], transition: Sequence[Event]) -> None:
     incoming, *derived = transition
     if isinstance(incoming, ModelReplied | ModelFailed) and not _is_stale(derived):
         spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
+
+
+class CacheSavings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What caching saved, at the prices of each call's time; less than 0 if writing cost more than reading saved."""
+
+    saved_micros: int = 0
+    unknown_calls: int = 0  # calls with cached tokens whose saving is unknown; while there are any, the sum is unknown
+
+    def __add__(self, other: "CacheSavings") -> "CacheSavings":
+        return CacheSavings(
+            saved_micros=self.saved_micros + other.saved_micros, unknown_calls=self.unknown_calls + other.unknown_calls
+        )
+
+
+NO_SAVINGS = CacheSavings()
+
+
+def savings_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, CacheSavings]:
+    """What caching saved, by agent; without agents of which nothing was cached."""
+    saved: dict[str, CacheSavings] = {}
+    for incoming, *derived in transitions:
+        if isinstance(incoming, ModelReplied) and _has_cached(incoming.usage) and not _is_stale(derived):
+            saved[incoming.agent] = saved.get(incoming.agent, NO_SAVINGS) + _savings_of(incoming)
+    return saved
+
+
+def _has_cached(usage: Usage) -> bool:
+    return bool(usage.cache_read_tokens or usage.cache_write_tokens)
+
+
+def _savings_of(reply: ModelReplied) -> CacheSavings:
+    """What was saved on one call: nothing if the model is free, and unknown where its prices are."""
+    if reply.uncached_micros:
+        return CacheSavings(saved_micros=reply.uncached_micros - reply.usage.cost_micros)
+    is_free = not reply.usage.cost_micros and not reply.usage.unpriced_calls
+    return NO_SAVINGS if is_free else CacheSavings(unknown_calls=1)
 
 
 def usage_below(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:

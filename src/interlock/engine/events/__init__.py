@@ -82,6 +82,7 @@ from interlock.engine.events.values import (
     HookVerdict,
     HostNeeds,
     OutputVerdict,
+    ReasoningBlock,
     ToolRequest,
     Usage,
 )
@@ -145,6 +146,7 @@ __all__ = [
     "Nudged",
     "OutputVerdict",
     "ParkRequested",
+    "ReasoningBlock",
     "ReportChecked",
     "Reserved",
     "RunFinished",

@@ -16,6 +16,7 @@ from interlock.engine.events.values import (
     HookVerdict,
     HostNeeds,
     OutputVerdict,
+    ReasoningBlock,
     ToolRequest,
     Usage,
 )
@@ -101,6 +102,9 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     output: OutputVerdict | None = None  # of its value, if a value was asked for and could be read
     verdict: HookVerdict | None = None  # of the host's hooks; `text` and `tool_calls` are what they made of it
     original: HookedReply | None = None  # what the model said, if a hook of the host replaced it
+    # What the call would have cost without a cache, at the prices of its time; 0 if nothing was cached, or unknown.
+    uncached_micros: int = 0
+    reasoning: tuple[ReasoningBlock, ...] = ()  # sent back within the turn's tool loop; it never steers
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):

@@ -1,5 +1,6 @@
 """Values that events carry: usage, tool requests, history, context, needs."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -12,8 +13,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The cost of model calls. Money is counted in whole millionths of a dollar, because decisions depend on it."""
 
     calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int = 0  # of the whole prompt, the cached part included
+    cache_read_tokens: int = 0  # the part of the prompt that the provider read from its cache
+    cache_write_tokens: int = 0  # the part of the prompt that it wrote to its cache
+    output_tokens: int = 0  # of the whole reply, reasoning included
+    reasoning_tokens: int = 0  # the part of the reply that was reasoning
     cost_micros: int = 0
     unpriced_calls: int = 0  # calls whose price is unknown; while there are any, the cost is unknown
 
@@ -21,7 +25,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
             unpriced_calls=self.unpriced_calls + other.unpriced_calls,
         )
@@ -29,6 +36,31 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+
+class ReasoningBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model reasoned before it replied, as its provider gave it.
+
+    It is sent back unaltered within the tool loop of its turn, only to the provider that gave it, and never shown to
+    another agent. `data` is opaque: a signature, encrypted content, or a whole item in JSON.
+    """
+
+    provider: str = ""  # as in `ModelRef.server`; empty if it stood in the text, between tags, and is not sent back
+    kind: str = ""  # of the provider's wire form, such as the name of a field
+    text: str = ""
+    data: str = ""
+
+
+def redact_reasoning(blocks: tuple[ReasoningBlock, ...], redact: Callable[[str], str]) -> tuple[ReasoningBlock, ...]:
+    """The blocks without secrets. One with opaque data is left out if it has one: changed, its provider refuses it."""
+    kept = []
+    for block in blocks:
+        text = redact(block.text)
+        if text == block.text and redact(block.data) == block.data:
+            kept.append(block)
+        elif not block.data:
+            kept.append(msgspec.structs.replace(block, text=text))
+    return tuple(kept)
 
 
 class OutputVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,8 @@ Rule 2: a view grows by what is new, and what is shown of it is not copied.
 Rule 3: what is shown fits the window by an upper estimate: a token for every three bytes and eight for every message,
 times what the provider reported beyond that. Over the window the oldest entries go until the stated share is left;
 an entry too long by itself loses its middle.
+Rule 5: the beginning stays. What is new is added at the end, and what goes does so in steps, each of which makes room
+for many calls: a provider reads the beginning that it knows from its cache.
 Rule 4: a view depends on the entries alone, not on when it was built: after a crash it is the same again.
 """
 
@@ -117,6 +119,15 @@ class _View(msgspec.Struct):
         return max(self.start, min(fits, len(self.messages) - 1), 1)
 
 
+class _Cut(msgspec.Struct, frozen=True):
+    """What is left of a turn that does not fit, up to one of its messages. It stays until the window is full again."""
+
+    made_for: tuple[int, int, int, int]  # the turn, the history before it, scale and window
+    messages: tuple[TurnMessage, ...]
+    tokens: int
+    said: int  # messages of the turn that it covers
+
+
 class Conversation:
     """The views of one run's agents; each is extended as history grows. `texts` are shared by all runs of the crew."""
 
@@ -128,6 +139,7 @@ class Conversation:
         self._views: dict[tuple[str, int], _View] = {}
         # Of each agent's newest turn and newest advisory call, with its number.
         self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}
+        self._cuts: dict[tuple[str, bool], _Cut] = {}
         self._windows: dict[tuple[str, int], int] = {}
 
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[TurnMessage]:
@@ -142,7 +154,8 @@ class Conversation:
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
         if total > window:
-            return self._fit_to_window(view, said.messages, begun, window)
+            cut = self._cut(turn, scale, view, said, begun, window)
+            return MessageWindow(cut.messages, _View(), 0, said, cut.said)
         head = self._head(view, view.start) if view.start else ()
         return MessageWindow(head, view, view.start, said, begun)
 
@@ -234,14 +247,46 @@ class Conversation:
             text = in_frame(message.author, "message", self.neutralize_marks(text))
         return msgspec.structs.replace(message, text=text, frames=())
 
+    def _cut(self, turn: Turn, scale: int, view: _View, said: _View, begun: int, window: int) -> _Cut:
+        """The newest cut of a turn that does not fit. Its rounds are added one by one, as they were first shown."""
+        place, length = (turn.agent, bool(turn.about)), len(said.messages)
+        made_for = (turn.number, turn.history, scale, window)
+        cut = self._cuts.get(place)
+        if cut is not None and cut.made_for != made_for:
+            cut = None
+        left = window
+        if not turn.trimmed:  # a prompt that the provider refused has had its step
+            left = int(window * (1 - self.crew.settings.context_trim_percent / 100))
+        for n in range(begun if cut is None else cut.said + 1, length + 1):
+            if n < length and said.messages[n].role == "tool":  # the round is not complete
+                continue
+            if cut is None:
+                shown = view.shown + said.tokens_between(slice(begun, n))
+            else:
+                shown = cut.tokens + said.tokens_between(slice(cut.said, n))
+            if shown > window:
+                # What was said before the turn has its own steps.
+                kept = self._fit_to_window(view, said.messages[:n], begun, window, left if n > begun else window)
+                cut = _Cut(made_for, kept, sum(map(tokens_of, kept)), n)
+        assert cut is not None, "all of it is more than the window"
+        self._cuts[place] = cut
+        return cut
+
     def _fit_to_window(
-        self, view: _View, said: Sequence[TurnMessage], begun: int, window: int
+        self, view: _View, said: Sequence[TurnMessage], begun: int, window: int, left: int
     ) -> tuple[TurnMessage, ...]:
-        """Shortens the messages for one call: the oldest are dropped, and one that is too long loses its middle."""
-        left, is_alone = window - MARKER_TOKENS, len(view.messages) == 1 and len(said) == begun
-        first = self._clip_message(view.messages[0], left if is_alone else left // 4)
-        left -= tokens_of(first)
-        rest, dropped = self._newest_rounds(said, begun, left // 2 if len(view.messages) > 1 else left)
+        """Shortens the messages to `left` tokens: the oldest are dropped, and one that is too long loses its middle.
+
+        The first message is cut by the window alone, so that it stays as it is in the next step.
+        """
+        whole, is_alone = window - MARKER_TOKENS, len(view.messages) == 1 and len(said) == begun
+        first = self._clip_message(view.messages[0], whole if is_alone else whole // 4)
+        left -= MARKER_TOKENS + tokens_of(first)
+        share = 2 if len(view.messages) > 1 else 1
+        rest, dropped = self._newest_rounds(said, begun, left // share)
+        if not rest and len(said) > begun:  # a step that leaves nothing of the turn is too large
+            left = whole - tokens_of(first)
+            rest, dropped = self._newest_rounds(said, begun, left // share)
         left -= sum(map(tokens_of, rest))
         newest: list[TurnMessage] = []
         start = len(view.messages)
@@ -300,4 +345,5 @@ def tokens_of(message: TurnMessage) -> int:
     if message.tool_calls:
         calls = message.tool_calls
         tokens += sum(text_tokens(call.name) + text_tokens(call.arguments) + TOKENS_PER_MESSAGE for call in calls)
+        tokens += sum(text_tokens(block.text) + text_tokens(block.data) for block in message.reasoning)
     return tokens

@@ -183,7 +183,10 @@ def _count_call(before: Usage, usage: Usage) -> Usage:
     return Usage(
         calls=before.calls + usage.calls + 1,
         input_tokens=before.input_tokens + usage.input_tokens,
+        cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
+        cache_write_tokens=before.cache_write_tokens + usage.cache_write_tokens,
         output_tokens=before.output_tokens + usage.output_tokens,
+        reasoning_tokens=before.reasoning_tokens + usage.reasoning_tokens,
         cost_micros=before.cost_micros + usage.cost_micros,
         unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
     )

@@ -23,7 +23,7 @@ from interlock.engine.state import Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.hook_questions import REFUSED_OUTPUT, ask_for_hook, stop_turn
 from interlock.engine.turns.model_calls import end_call
-from interlock.engine.turns.tool_calls import run_tools
+from interlock.engine.turns.tool_calls import reasoning_to_return, run_tools
 from interlock.limits import READ_CHARS_MAX
 
 # The limit for nudges after a conflict and after no signal, together.
@@ -52,7 +52,7 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
 
 def take_reply(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
     """Calls the tools of a reply, or concludes its turn."""
-    turn.emits, turn.verdict = (), event.output
+    turn.emits, turn.reasoning, turn.verdict = (), (), event.output
     if not event.tool_calls or turn.kind in ADVISORY_KINDS:
         return ConcludeTurn(turn, event.text)
     if has_only_emissions(t.crew, event.tool_calls):
@@ -66,16 +66,18 @@ def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Sta
     """Concludes by the emitted signals; if the agent may use none of them, it is asked again with an error."""
     decision = t.table.decide(OwnReply(turn.agent, event.text, emission_names(event.tool_calls)))
     if decision.candidates:
-        turn.emits = event.tool_calls
+        turn.emits, turn.reasoning = event.tool_calls, reasoning_to_return(event)
         return ConcludeTurn(turn, event.text)
     record_marks(t, decision, steers=False)
+    turn.reasoning = reasoning_to_return(event)
     answer_emits(turn, event.text, event.tool_calls, emission_refusal(t.crew, turn.agent))
     return AskModel(turn)
 
 
 def answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
     """Adds a reply to its turn, with the outputs of the signals that it emitted by a tool."""
-    turn.said.append(TurnMessage(role="assistant", text=text, tool_calls=emits))
+    turn.said.append(TurnMessage(role="assistant", text=text, tool_calls=emits, reasoning=turn.reasoning))
+    turn.reasoning = ()
     turn.said += [TurnMessage(role="tool", text=answer, tool_call=emit.id) for emit in emits]
 
 

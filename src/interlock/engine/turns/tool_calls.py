@@ -7,6 +7,7 @@ from interlock.engine.builtin_tools import builtin_tool, is_waiting_call, run_bu
 from interlock.engine.effects import RunTool
 from interlock.engine.events import (
     ModelReplied,
+    ReasoningBlock,
     ToolCalled,
     ToolReturned,
 )
@@ -27,7 +28,8 @@ from interlock.engine.turns.unanswered import record_tool_end
 
 
 def run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
-    turn.said.append(TurnMessage(role="assistant", text=event.text, tool_calls=event.tool_calls))
+    reasoning = reasoning_to_return(event)
+    turn.said.append(TurnMessage(role="assistant", text=event.text, tool_calls=event.tool_calls, reasoning=reasoning))
     turn.tools = [OpenTool(request=request, key=t.new_key()) for request in event.tool_calls]
     for tool in turn.tools:
         request = tool.request
@@ -42,6 +44,11 @@ def run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
     turn.rests = all(is_waiting_call(tool) for tool in turn.tools)
     start_timer(t, TimerKind.TOOLS.of(turn.number), int(t.settings.tool_result_timeout_seconds * 1000))
     return _move_after_tools(t, turn)
+
+
+def reasoning_to_return(event: ModelReplied) -> tuple[ReasoningBlock, ...]:
+    """The blocks that the provider of the model wants back with the outputs of the tools."""
+    return tuple(block for block in event.reasoning if block.provider)
 
 
 def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:

@@ -31,7 +31,7 @@ from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, Claim
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks
 from interlock.runtime.calls.host_policies import HostPolicies
-from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
+from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReasoning, OnReplyOver
 from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
@@ -66,6 +66,7 @@ class EffectRunner:
         model_for: ModelFor,
         toolbox: Toolbox,
         on_delta: OnDelta,
+        on_reasoning: OnReasoning,
         on_progress: OnProgress,
         on_reply_over: OnReplyOver,
         budgets: BudgetStore,
@@ -84,6 +85,7 @@ class EffectRunner:
             host_decisions=policies.decisions,
             outputs=outputs,
             on_delta=on_delta,
+            on_reasoning=on_reasoning,
             on_reply_over=on_reply_over,
             calls_max=calls_max,
             costs=costs,

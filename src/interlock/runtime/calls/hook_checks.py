@@ -60,6 +60,8 @@ class HookChecks:
         said: dict[str, Any] = {"verdict": judged.verdict}
         if used is not reply:
             said["original"] = _original(reply, keep=judged.keeps_original)
+        if judged.verdict.stopping_decision is not None or not judged.keeps_original:
+            said["reasoning"] = ()  # it may say what the reply must not
         return used, said
 
     async def before_tool(self, live: LiveRun, effect: RunTool) -> HooksDecided | None:

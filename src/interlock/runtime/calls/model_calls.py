@@ -9,9 +9,9 @@ from functools import partial
 
 import msgspec
 
-from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import cost_of, with_cost
+from interlock.engine.budgets.limits import cost_of, cost_without_cache, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
@@ -24,13 +24,15 @@ from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
-from interlock.runtime.calls.storable import as_storable, as_storable_call
+from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
 # The model for an agent of a crew in a run.
 ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
-# A piece of a reply, and the end of one that had pieces.
+# A piece of a reply; a piece of reasoning, and whether the text before it was reasoning too; the end of a reply that
+# had pieces.
 OnDelta = Callable[[LiveRun, CallModel, str], None]
+OnReasoning = Callable[[LiveRun, CallModel, str, bool], None]
 OnReplyOver = Callable[[LiveRun, CallModel], None]
 # Puts the outcome of an effect into the inbox of its run.
 Answer = Callable[[LiveRun, IncomingEvent], None]
@@ -55,6 +57,7 @@ class ModelCalls:
         host_decisions: HostDecisions,
         outputs: OutputVerdicts,
         on_delta: OnDelta,
+        on_reasoning: OnReasoning,
         on_reply_over: OnReplyOver,
         calls_max: int,
         costs: CostOfRun | None,
@@ -64,7 +67,9 @@ class ModelCalls:
     ) -> None:
         self._checks, self._outputs = checks, outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
-        self._on_delta, self._on_reply_over = on_delta, on_reply_over
+        self._on_delta, self._on_reasoning, self._on_reply_over = on_delta, on_reasoning, on_reply_over
+        # Models that began a reply inside a block of reasoning; by their agent where they have no name.
+        self._unopened: set[ModelRef | str] = set()
         self._costs, self._answer, self._hook = costs, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
@@ -115,26 +120,24 @@ class ModelCalls:
         """
         said: list[str] = []
         hooks = self._checks.hooks
-
-        def tell(text: str) -> None:
-            said.append(text)
-            # A cancelled call may say some more; its run has continued without it.
-            if not hooks.sees_replies and live.is_calling(call.effect):
-                self._on_delta(live, call.effect, text)
-
         try:
             asks_host = call.effect.purpose or hooks.names
             if asks_host and (instead := await self._ask_host(live, call)) is not None:
                 return instead
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
+            model = call.agent.primary or call.agent.id
             async with self._slots:
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 try:
-                    streamed = await read_reply(pieces, tell, listen)
+                    tell = partial(self._tell_text, live, call, said)
+                    reason = partial(self._tell_reasoning, live, call, said)
+                    streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
                 finally:
                     if said:
                         self._on_reply_over(live, call.effect)
+            if streamed.is_unopened:
+                self._unopened.add(model)
             event = _reply_event(live, call, streamed, self._costs)
             if hooks.sees_replies:
                 event = await self._judge_reply(live, call, streamed.reply, event)
@@ -149,6 +152,20 @@ class ModelCalls:
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             failed = _failure_of(call.effect, error)
         return self._with_cost_of_pieces(live, call, failed, said) if said else failed
+
+    def _tell_text(self, live: LiveRun, call: PendingModelCall, said: list[str], text: str) -> None:
+        """Shows a piece of text, unless hooks of the host see replies first: they may refuse this one."""
+        said.append(text)
+        # A cancelled call may say some more; its run has continued without it.
+        if not self._checks.hooks.sees_replies and live.is_calling(call.effect):
+            self._on_delta(live, call.effect, text)
+
+    def _tell_reasoning(
+        self, live: LiveRun, call: PendingModelCall, said: list[str], text: str, *, takes_back: bool = False
+    ) -> None:
+        said.append(text)
+        if not self._checks.hooks.sees_replies and live.is_calling(call.effect):
+            self._on_reasoning(live, call.effect, text, takes_back)
 
     def _with_cost_of_pieces(
         self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, said: list[str]
@@ -195,12 +212,16 @@ def _reply_event(
     is_estimated = (streamed.cut or reply.uncounted) and not usage.tokens
     if is_estimated:
         usage = _estimate_usage(live, call, reply)
+    if reply.reasoning and not usage.reasoning_tokens:  # it was not counted apart
+        usage = msgspec.structs.replace(usage, reasoning_tokens=min(usage.output_tokens, _tokens_of_reasoning(reply)))
     is_free = call.request.ending is not None and not reply.constrained
+    price = cost_of if costs is None else costs(live.id)
+    is_cached = usage.cache_read_tokens or usage.cache_write_tokens
     return ModelReplied(
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        usage=with_cost(call.agent, usage, cost_of if costs is None else costs(live.id)),
+        usage=with_cost(call.agent, usage, price),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=streamed.cut,
@@ -208,13 +229,20 @@ def _reply_event(
         unconstrained=is_free and not streamed.cut and not reply.tool_calls,
         model=call.effect.model,
         purpose=call.effect.purpose,
+        uncached_micros=cost_without_cache(call.agent, usage, price) if is_cached else 0,
+        reasoning=tuple(map(as_storable_block, reply.reasoning)) if reply.reasoning else (),
     )
+
+
+def _tokens_of_reasoning(reply: ModelReply) -> int:
+    return sum(text_tokens(block.text) for block in reply.reasoning)
 
 
 def _estimate_usage(live: LiveRun, call: PendingModelCall, reply: ModelReply) -> Usage:
     """An upper estimate of the tokens of a call that the provider did not count, or that was cut."""
     shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
-    said = text_tokens(reply.text) + sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
+    said = text_tokens(reply.text) + _tokens_of_reasoning(reply)
+    said += sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
     tokens = shown + tokens_of_tools(call.request.tools)
     return msgspec.structs.replace(reply.usage, input_tokens=tokens, output_tokens=said)
 

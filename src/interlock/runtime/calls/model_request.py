@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDefinition
 from interlock.crew.tokens import BYTES_PER_TOKEN
 from interlock.engine.builtin_tools import builtin_schemas_for
 from interlock.engine.effects import CallModel, Reserve
@@ -39,6 +39,7 @@ def build_model_request(
         temperature=agent.temperature,
         top_p=agent.top_p,
         top_k=agent.top_k,
+        settings=agent.model_settings or NO_MODEL_SETTINGS,
         ending=conversation.ending(agent.id, group, turn.kind),
         typed=conversation.typed_reply(agent.id, group, turn.kind)
         if run.table.outputs and state.aside is None

@@ -3,64 +3,98 @@
 Rule 1: a reply is cut at the same place whether it came in pieces or whole.
 Rule 2: watchers see the text up to the cut, and nothing after it.
 Rule 3: hosts bring their own models. A reply of the wrong type is refused here, before the journal sees it.
+Rule 4: reasoning between tags is split off here, for every model. From here on the text is without it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 import msgspec
 
-from interlock.engine.events import ToolRequest, Usage
-from interlock.engine.routing.stream import ReplyScanner
+from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable
 from interlock.limits import USAGE_MAX
-from interlock.ports import Delta, ModelReply
+from interlock.ports import Delta, ModelReply, ReasoningDelta
+from interlock.runtime.calls.split_pieces import CutPieces, Listen, SplitPieces, Tell, TellReasoning
+from interlock.signals.reasoning_tags import TAG_BEGIN, split_reasoning
 
-Pieces = AsyncIterator[Delta | ModelReply]
-Tell = Callable[[str], None]
+Pieces = AsyncIterator[Delta | ReasoningDelta | ModelReply]
 
 
 class StreamedReply(msgspec.Struct, frozen=True):
-    """A reply, and whether it was cut: then its cost is known only if it came whole."""
+    """A reply, and whether it was cut: then its cost is known only if it came whole.
+
+    `is_unopened`: it had a closing tag of reasoning without the opening one.
+    """
 
     reply: ModelReply
     cut: bool = False
+    is_unopened: bool = False
 
 
-async def read_reply(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScanner] | None) -> StreamedReply:
-    """Reads to the end; with `listen`, to the first line that holds only signals."""
+async def read_reply(
+    pieces: Pieces, tell: Tell, tell_reasoning: TellReasoning, listen: Listen | None, *, holds_text: bool = False
+) -> StreamedReply:
+    """Reads to the end; with `listen`, to the first line that holds only signals.
+
+    With `holds_text` the pieces are shown as reasoning until a tag of reasoning comes.
+    """
     try:
         if listen is not None:
-            return await read_reply_until_signal(pieces, tell, listen)
+            return await read_reply_until_signal(pieces, CutPieces(listen, tell, tell_reasoning, holds_text=holds_text))
+        before: list[str] = []
+        split = SplitPieces(tell, tell_reasoning, holds_text=True) if holds_text else None
         async for piece in pieces:
             if isinstance(piece, ModelReply):
-                return StreamedReply(piece)
-            tell(piece.text)
+                if split is not None:
+                    split.end()
+                said: object = piece.text
+                return _without_tags(piece) if isinstance(said, str) and TAG_BEGIN in said else StreamedReply(piece)
+            if isinstance(piece, ReasoningDelta):
+                tell_reasoning(piece.text)
+            elif split is not None or TAG_BEGIN in piece.text:
+                split = split or SplitPieces(tell, tell_reasoning, before="".join(before))
+                split.feed(piece.text)
+            else:
+                before.append(piece.text)
+                tell(piece.text)
         raise _incomplete_reply_error()
     finally:
         if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
             await pieces.aclose()
 
 
-async def read_reply_until_signal(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScanner]) -> StreamedReply:
+async def read_reply_until_signal(pieces: Pieces, cut: CutPieces) -> StreamedReply:
     """Reads up to the end of the first line that holds only signals; the caller closes the pieces."""
-    listener, length = listen(), 0
     async for piece in pieces:
         if isinstance(piece, ModelReply):
-            return _cut_at_signal(piece, listen())
-        if listener.feed(piece.text):
-            if kept := listener.text[length:]:
-                tell(kept)
-            return StreamedReply(ModelReply(text=listener.text), cut=True)
-        tell(piece.text)
-        length += len(piece.text)
+            return _cut_at_signal(piece, cut)
+        if isinstance(piece, ReasoningDelta):
+            cut.add_reasoning(piece.text)
+        elif cut.feed(piece.text):
+            return StreamedReply(ModelReply(text=cut.text, reasoning=_blocks_of(cut.reasoning_text)), cut=True)
     raise _incomplete_reply_error()
 
 
-def _cut_at_signal(reply: ModelReply, listener: ReplyScanner) -> StreamedReply:
+def _cut_at_signal(reply: ModelReply, pieces: CutPieces) -> StreamedReply:
     """A reply that calls tools does not route, and is kept whole."""
-    if reply.tool_calls or not listener.feed(reply.text):
-        return StreamedReply(reply)
-    return StreamedReply(msgspec.structs.replace(reply, text=listener.text), cut=True)
+    cut = pieces.for_whole_reply()
+    if reply.tool_calls or not cut.feed(reply.text):
+        pieces.end()
+        return _without_tags(reply) if TAG_BEGIN in reply.text else StreamedReply(reply)
+    reasoning = (*reply.reasoning, *_blocks_of(cut.reasoning_text))
+    return StreamedReply(msgspec.structs.replace(reply, text=cut.text, reasoning=reasoning), cut=True)
+
+
+def _without_tags(reply: ModelReply) -> StreamedReply:
+    """The reply with its reasoning between tags in blocks."""
+    text, reasoning, is_unopened = split_reasoning(reply.text)
+    blocks = (*reply.reasoning, *_blocks_of(reasoning))
+    return StreamedReply(msgspec.structs.replace(reply, text=text, reasoning=blocks), is_unopened=is_unopened)
+
+
+def _blocks_of(reasoning: str) -> tuple[ReasoningBlock, ...]:
+    """Reasoning that no provider wants back."""
+    return (ReasoningBlock(text=reasoning),) if reasoning else ()
 
 
 def require_sound(reply: ModelReply) -> None:
@@ -81,6 +115,12 @@ def require_sound(reply: ModelReply) -> None:
             isinstance(part, str) for part in msgspec.structs.astuple(call)
         ):
             raise ModelRefused(f"the model calls a tool by {call!r}; it must be a ToolRequest of three texts")
+    blocks: Sequence[object] = reply.reasoning
+    for block in blocks or ():
+        if not isinstance(block, ReasoningBlock) or not all(
+            isinstance(part, str) for part in msgspec.structs.astuple(block)
+        ):
+            raise ModelRefused(f"the model reasons by {block!r}; it must be a ReasoningBlock of four texts")
 
 
 def _incomplete_reply_error() -> ModelUnavailable:

@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from interlock.engine.budgets.limits import cost_of
+from interlock.engine.budgets.limits import cost_of, most_of_prompt
 from interlock.engine.effects import Effect, Reserve, Settle
 from interlock.engine.events import Reserved
 from interlock.errors import RunError, StoreFailed
@@ -68,7 +68,7 @@ class Reservations:
             agent=effect.agent,
             at=at,
             tokens=tokens,
-            cost_micros=costs(asked, tokens, 0) or 0,
+            cost_micros=most_of_prompt(asked, tokens, costs),
             limits=budget.of_windows,
             provider=model.server if model is not None else "",
         )

@@ -1,6 +1,6 @@
 """Texts as the journal can store them."""
 
-from interlock.engine.events import ToolRequest
+from interlock.engine.events import ReasoningBlock, ToolRequest
 
 
 def as_storable(text: str) -> str:
@@ -10,3 +10,12 @@ def as_storable(text: str) -> str:
 
 def as_storable_call(call: ToolRequest) -> ToolRequest:
     return ToolRequest(id=as_storable(call.id), name=as_storable(call.name), arguments=as_storable(call.arguments))
+
+
+def as_storable_block(block: ReasoningBlock) -> ReasoningBlock:
+    return ReasoningBlock(
+        provider=as_storable(block.provider),
+        kind=as_storable(block.kind),
+        text=as_storable(block.text),
+        data=as_storable(block.data),
+    )

@@ -4,6 +4,7 @@ Rule 1: replies come in the order of their calls, also where several models repl
 that is not complete the pieces are given as they come, the others wait. So the joined text depends on the journal only.
 Rule 2: nothing is lost: a piece tells that there is more, and the text is read from the reply itself or the journal.
 Rule 3: a reply that breaks off stays, and the next attempt is a reply of its own.
+Rule 4: reasoning is no text. What was shown as text before it turned out to be reasoning stays; the reply follows it.
 """
 
 from collections.abc import AsyncGenerator, Iterator
@@ -64,6 +65,10 @@ class _SpokenReply:
         """The reply is complete, or broke off (None)."""
         self._whole, self.is_over = whole, True
 
+    def start_again(self) -> None:
+        """What was read was reasoning, not the reply."""
+        self._filter, self._read, self.open, self.has_text = self._table.mark_filter(), [], None, False
+
     def new_texts(self) -> Iterator[str]:
         """The texts that can be shown now and were not; some may be empty."""
         if self.is_over:
@@ -104,6 +109,9 @@ class _Replies:
             case "model.delta" if sent.reply is not None:
                 if (reply := self._replies.get((run, sent.reply.call))) is not None:
                     reply.open = sent.reply
+            case "reasoning.delta" if sent.reply is not None:
+                if (reply := self._replies.get((run, sent.reply.call))) is not None:
+                    reply.start_again()
             case "model.replied":
                 self._end_reply(run, event["call"], event["text"])
             case "model.failed" | "model.cancelled":

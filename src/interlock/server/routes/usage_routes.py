@@ -9,6 +9,7 @@ from starlette.responses import Response
 from interlock.compose.interlock import Interlock
 from interlock.compose.recovery import run_pages
 from interlock.compose.usage import DAY_MS, CostReport
+from interlock.engine.budgets.usage import NO_SAVINGS
 from interlock.engine.events import Usage
 from interlock.engine.to_plain import to_plain
 from interlock.errors import RequestRefused
@@ -65,11 +66,20 @@ def _totals(spent: CostReport) -> dict[str, Any]:
             "crew": each.crew,
             "runs": each.runs,
             "usage": to_plain(each.usage),
-            "agents": [{"agent": agent, "usage": to_plain(usage)} for agent, usage in each.agents.items()],
+            "savings": to_plain(each.savings),
+            "agents": [
+                {
+                    "agent": agent,
+                    "usage": to_plain(usage),
+                    "savings": to_plain(each.savings_by_agent.get(agent, NO_SAVINGS)),
+                }
+                for agent, usage in each.agents.items()
+            ],
         }
         for each in spent.crews
     ]
-    return {"runs": spent.runs, "usage": to_plain(spent.usage), "crews": crews, "unread": list(spent.unread)}
+    whole = {"runs": spent.runs, "usage": to_plain(spent.usage), "savings": to_plain(spent.savings)}
+    return {**whole, "crews": crews, "unread": list(spent.unread)}
 
 
 async def _times(box: Interlock, crew: str | None, since: int, step_ms: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A model with random replies: legal signals, none, several, wrong ones, values, and tool calls.
+"""A model with random replies: legal signals, none, several, wrong ones, values, tool calls, and reasoning.
 
 Rule 1: a reply depends on the seed, the call and its number of tries; not on the order of calls.
 """
@@ -11,15 +11,19 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.outputs.asked import AskedOutput, outputs_by_agent
-from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
 from interlock.ids import without_number
-from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, ToolSchema
 from interlock.testing.simulation.random_messages import mail_calls
 from interlock.testing.simulation.random_values import random_value
 from interlock.testing.simulation.seeds import chance_of
 
 WORDS = ("so", "well", "then", "yes", "no", "two and two", "một hai", "as you said", "the report", "42")
 STRANGE_MARKS = ("[NOPE]", "[]", "[end", "`[END]`", "> [END]", "[STOP]", "[x](y)", "\\[END]")
+
+
+# In all reasoning, and in nothing else.
+THOUGHT = "§thought§"
 
 
 class RandomModel:
@@ -30,7 +34,7 @@ class RandomModel:
         self._times: dict[str, int] = {}
         self._outputs: dict[int, dict[str, AskedOutput]] = {}
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         times = self._times[request.key] = self._times.get(request.key, 0) + 1
         chance = chance_of(self._seed, f"{request.key}:{times}")
         crew = self._crew_at(request.path)
@@ -39,10 +43,31 @@ class RandomModel:
             if request.purpose
             else self._turn_reply(crew, request.agent, chance)
         )
+        text, reasoning = self._with_reasoning(crew, request, text, times)
+        for block in reasoning:
+            yield ReasoningDelta(block.text)
         yield Delta(text)
         yield ModelReply(
-            text=text, usage=_usage(chance), tool_calls=mail_calls(request, chance) or _calls(request, chance)
+            text=text,
+            usage=_usage(chance),
+            tool_calls=mail_calls(request, chance) or _calls(request, chance),
+            reasoning=reasoning,
         )
+
+    def _with_reasoning(
+        self, crew: CrewDefinition, request: ModelRequest, text: str, times: int
+    ) -> tuple[str, tuple[ReasoningBlock, ...]]:
+        """The reply with a block of reasoning that holds a mark: between tags, closed or not, or as a provider's."""
+        chance = chance_of(self._seed, f"{request.key}:{times}:reasoning")
+        luck = chance.random()
+        if luck > 0.4:
+            return text, ()
+        thought = f"{owner_of_thought(request)} {' '.join(self._marks(crew, request.agent, chance))}"
+        if luck < 0.1:
+            return f"<think>\n{thought}\n</think>\n{text}", ()
+        if luck < 0.2:
+            return f"{text}\n<reasoning>{thought}", ()
+        return text, (ReasoningBlock(provider="random", text=thought, data="signed" * (luck < 0.3)),)
 
     def _advisory_reply(self, crew: CrewDefinition, request: ModelRequest, chance: Random) -> str:
         """Mostly JSON, as an advisory call requires."""
@@ -88,8 +113,21 @@ class RandomModel:
         return [chance.choice([mark, mark, mark.lower(), mark.replace("_", " ")])]
 
 
+def owner_of_thought(request: ModelRequest) -> str:
+    """How the reasoning of an agent begins; a law looks for it in all requests."""
+    return f"{THOUGHT} of {'/'.join((*request.path, request.agent))}:"
+
+
 def _usage(chance: Random) -> Usage:
-    return Usage(input_tokens=chance.randint(1, 500), output_tokens=chance.randint(1, 200))
+    shown, said = chance.randint(1, 500), chance.randint(1, 200)
+    # Parts of these two, without another draw: a seed gives the same run as before.
+    return Usage(
+        input_tokens=shown,
+        cache_read_tokens=shown // 2,
+        cache_write_tokens=shown // 4,
+        output_tokens=said,
+        reasoning_tokens=said // 3,
+    )
 
 
 def _calls(request: ModelRequest, chance: Random) -> tuple[ToolRequest, ...]:

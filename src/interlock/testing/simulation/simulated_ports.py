@@ -31,6 +31,7 @@ from interlock.ports import (
     OrderOutcome,
     OrderReceipt,
     OutgoingSignal,
+    ReasoningDelta,
     Record,
     Reservation,
     RunOrder,
@@ -267,11 +268,12 @@ class SimulatedModel:
     def __init__(self, gate: Gate, model: Model) -> None:
         self._gate, self._model = gate, model
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         gate = self._gate
         gate.boundary("ask")
         gate.watch.on_call_started(gate.number, "model", request.key)
         gate.checker.on_call_started(gate.number, "model", request.key, repeatable=True)
+        gate.checker.on_request(request)
         try:
             await self._inject_trouble(request.key)
             async with aclosing(self._model.reply(request)) as pieces:  # type: ignore[type-var]

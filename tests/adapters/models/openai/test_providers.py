@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.adapters.models.openai.endpoint import CallLimits
+from interlock.adapters.models.openai.endpoint import CHAT, RESPONSES, CallLimits
 from interlock.adapters.models.openai.providers import (
     Environment,
     ProviderSettings,
@@ -30,9 +30,40 @@ def test_providers_have_addresses_and_keys_of_their_own() -> None:
     assert place("ollama:x") == ("http://127.0.0.1:11434/v1", "")
     assert place("vllm:x") == ("http://127.0.0.1:8000/v1", "")
     assert place("llama.cpp:x") == ("http://127.0.0.1:8080/v1", "")
+    for provider, url in (
+        ("deepseek", "https://api.deepseek.com/v1"),
+        ("fireworks", "https://api.fireworks.ai/inference/v1"),
+        ("together", "https://api.together.xyz/v1"),
+    ):
+        variable = f"{provider.upper()}_API_KEY"
+        assert place(f"{provider}:x", environment={variable: "sk-0123456789"}) == (url, "sk-0123456789")
+        with pytest.raises(ModelRefused, match=f"set the environment variable {variable}"):
+            place(f"{provider}:x")
     listed = ProviderSettings(hosts=("models.example.org",))
     there = place("openai-compatible:x", "https://models.example.org/v1/", openai_compatible=listed)
     assert there == ("https://models.example.org/v1", "")
+
+
+@pytest.mark.parametrize(
+    ("named", "settings", "api"),
+    [
+        ("openai:gpt-5", ProviderSettings(), CHAT),
+        ("openai:gpt-5-pro", ProviderSettings(), RESPONSES),
+        ("openai:gpt-5.1-codex-max", ProviderSettings(), RESPONSES),
+        ("openai:gpt-5", ProviderSettings(api="responses"), RESPONSES),
+        ("openai:gpt-5-pro", ProviderSettings(api="chat"), CHAT),
+        # Another server may speak only the one or the other.
+        ("openai:gpt-5-pro", ProviderSettings(url="https://proxy.example.org/v1"), CHAT),
+        ("openai:gpt-5", ProviderSettings(url="https://proxy.example.org/v1", api="responses"), RESPONSES),
+        ("openrouter:openai/gpt-5-pro", ProviderSettings(), CHAT),
+    ],
+)
+def test_responses_are_for_models_that_have_nothing_else_and_where_the_file_says_so(
+    named: str, settings: ProviderSettings, api: str
+) -> None:
+    provider, _, model = named.partition(":")
+    endpoint = endpoint_of(ModelRef(provider=provider, model=model), {provider: settings}, KEYS)
+    assert (endpoint.api, endpoint.provider, endpoint.source) == (api, provider, provider)
 
 
 @pytest.mark.parametrize(

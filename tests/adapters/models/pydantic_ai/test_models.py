@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,9 +11,15 @@ import pytest
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.pydantic_ai.other_providers import OtherProviderModel
 from interlock.crew.definition import ModelRef
+from interlock.engine.prompt.grammar import ending_in
 from interlock.engine.state import TurnMessage
 from interlock.errors import ModelUnavailable
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from tests.fakes.dialects.anthropic import AnthropicServer
+from tests.fakes.dialects.clients import FIND, FLASH, SONNET, pieces_from, reply_from, request_of, use
+from tests.fakes.dialects.features import ANTHROPIC, GEMINI, shows
+from tests.fakes.dialects.gemini import GeminiServer
+from tests.fakes.dialects.server import DialectServer, Say, Use
 from tests.loopback import listening
 
 KEY = "sk-ant-0123456789abcdef"
@@ -87,7 +93,7 @@ async def against(server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
                 await model.close()
 
 
-async def test_a_call_is_one_request_and_its_reply_has_usage_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_is_one_request_and_its_reply_has_its_usage(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(stream_of([*SAID, *ENDED]))
 
     async with against(server, monkeypatch) as model:
@@ -96,7 +102,7 @@ async def test_a_call_is_one_request_and_its_reply_has_usage_and_cost(monkeypatc
         reply = pieces[-1]
         assert isinstance(reply, ModelReply) and reply.text == "well done"
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1000, 100)
-        assert reply.usage.cost_micros == 4500
+        assert reply.usage.cost_micros == 0  # its cost is found where that of all models is
     (asked,) = server.asked
     assert (asked["temperature"], asked["top_k"], asked["stream"]) == (0.0, 5, True)
     assert "be kind" in json.dumps(asked["system"]) and asked["messages"][0]["role"] == "user"
@@ -131,3 +137,40 @@ async def test_a_call_that_is_given_up_closes_its_connection(monkeypatch: pytest
         assert await anext(pieces) == Delta("well ")
         await pieces.aclose()  # type: ignore[attr-defined]
         await server.left.wait()
+
+
+HELD = [pytest.param(AnthropicServer, SONNET, id="anthropic"), pytest.param(GeminiServer, FLASH, id="gemini")]
+
+
+@shows("constrained", ANTHROPIC, GEMINI)
+@pytest.mark.parametrize("tools", [(), (FIND,)])
+@pytest.mark.parametrize(("server_of", "model"), HELD)
+async def test_a_reply_is_held_to_its_marks_by_a_schema(
+    server_of: Callable[..., DialectServer],
+    model: ModelRef,
+    tools: tuple[ToolSchema, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = Say(text=json.dumps({"text": "well done", "signal": "[DONE]"}))
+    with server_of(answer) as server:
+        use(server, model.provider, monkeypatch)
+        request = request_of(tools=tools, ending=ending_in(("[DONE]", "[ASK]")))
+        (reply,) = await pieces_from(model, request)  # no pieces: they are of JSON
+        assert "[ASK]" in str(server.requests[0].get("output_config", server.requests[0].get("generationConfig")))
+    assert isinstance(reply, ModelReply) and (reply.text, reply.constrained) == ("well done\n[DONE]", True)
+
+
+async def test_a_reply_that_calls_a_tool_is_not_held_to_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    with AnthropicServer(Say(text="I look.", uses=(Use(name="find", arguments={"q": "a"}),))) as server:
+        use(server, "anthropic", monkeypatch)
+        reply = await reply_from(SONNET, request_of(tools=(FIND,), ending=ending_in(("[DONE]",))))
+    assert (reply.text, [call.name for call in reply.tool_calls], reply.constrained) == ("I look.", ["find"], False)
+
+
+async def test_a_model_that_takes_no_schema_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = ModelRef(provider="google", model="gemini-2.5-flash")
+    with GeminiServer(Say(text="well done\n[DONE]")) as server:
+        use(server, "google", monkeypatch)
+        reply = await reply_from(older, request_of(tools=(FIND,), ending=ending_in(("[DONE]",))))
+        assert "responseJsonSchema" not in server.requests[0]["generationConfig"]
+    assert (reply.text, reply.constrained) == ("well done\n[DONE]", False)

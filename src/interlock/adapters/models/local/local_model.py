@@ -114,6 +114,8 @@ class LocalModel:
         return Endpoint(
             server=Server(f"{self.name} on this machine"),
             url=f"{url}/v1",
+            provider=local_files.LOCAL,
+            source=local_files.LOCAL,
             key=key,
             limits=LIMITS,
             constrains=GRAMMAR,

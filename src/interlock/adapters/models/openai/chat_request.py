@@ -1,35 +1,41 @@
-"""A call as the body of a chat completion."""
+"""A call as the body of a chat completion.
+
+Rule: reasoning goes back to the server that gave it, in the field in which it came, unaltered.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from interlock.adapters.models.openai.chat_stream import REASONING_DETAILS, REASONING_FIELDS
+from interlock.adapters.models.openai.endpoint import Endpoint
+from interlock.adapters.models.openai.settings_fields import chat_fields, with_extra
 from interlock.adapters.tools.tool_names import fit_name
 from interlock.ports import ModelRequest, PromptMessage, ToolSchema
 
 NO_ARGUMENTS = "{}"
 
+# The field without which a server refuses a tool call while it reasons. A call of another model has none.
+REQUIRED_REASONING = {"deepseek": "reasoning_content"}
+
 _encoder = msgspec.json.Encoder()
 
 
-def body_of(model: str, request: ModelRequest, extra: Mapping[str, Any] | None = None) -> bytes:
-    """The body in UTF-8; `extra` are fields of this server only."""
+def chat_body(endpoint: Endpoint, model: str, request: ModelRequest, extra: Mapping[str, Any] | None = None) -> bytes:
+    """The body in UTF-8; `extra` are fields of this server only, which the agent's own settings may replace."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request)),
+        "messages": list(_messages(request, endpoint)),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if request.tools:
         body["tools"] = [_tool(schema) for schema in request.tools]
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.top_p is not None:
-        body["top_p"] = request.top_p
-    if request.top_k is not None:  # not every server supports it; one that does not reports an error
-        body["top_k"] = request.top_k
-    return _encoder.encode({**body, **extra} if extra else body)
+    if extra:
+        body |= extra
+    body |= chat_fields(endpoint.provider, model, request)
+    return _encoder.encode(with_extra(body, request.settings) if request.settings.extra else body)
 
 
 def tool_names(request: ModelRequest) -> dict[str, str]:
@@ -37,11 +43,20 @@ def tool_names(request: ModelRequest) -> dict[str, str]:
     return {fit_name(schema.name): schema.name for schema in request.tools}
 
 
-def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
+def _messages(request: ModelRequest, endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    source, required = endpoint.source, REQUIRED_REASONING.get(endpoint.provider)
     if request.system:
         yield {"role": "system", "content": fit_text(request.system)}
     for message in request.messages:
-        yield _message(message)
+        said = _message(message)
+        for block in message.reasoning:
+            if block.provider == source and block.kind in REASONING_FIELDS:
+                said[block.kind] = fit_text(block.text)
+            elif block.provider == source and block.kind == REASONING_DETAILS:
+                said[block.kind] = msgspec.Raw(block.data.encode())
+        if message.tool_calls and required:
+            said.setdefault(required, "")
+        yield said
 
 
 def _message(message: PromptMessage) -> dict[str, Any]:

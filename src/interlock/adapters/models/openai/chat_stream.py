@@ -3,29 +3,33 @@
 Rule 1: a reply is complete only if the provider gave a finish_reason and the stream ended properly.
 Rule 2: a payload that cannot be read is a failed call, never a guess. Arguments of a tool are passed on unchanged, and
 the toolbox tells the model if they are wrong.
-Rule 3: text is counted as it arrives, including arguments, and too much of it ends the call.
+Rule 3: text is counted as it arrives, including reasoning and arguments, and too much of it ends the call.
+Rule 4: reasoning is kept by the name of its field, and goes back to the same server in the same field.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from math import ceil
 from typing import Any
 
 import msgspec
 
-from interlock.adapters.config.known_secrets import KnownSecrets, RedactingStream
-from interlock.adapters.models.openai.endpoint import Server
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.openai.endpoint import Endpoint
 from interlock.adapters.models.openai.provider_failures import failure_of
+from interlock.adapters.models.openai.reply_assembly import TOOL_CALLS_MAX, ReplyAssembly, count_of, part_of
 from interlock.engine.budgets.limits import MICROS
-from interlock.engine.events import ToolRequest, Usage
-from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort, ReplyTooLarge
-from interlock.limits import USAGE_MAX
+from interlock.engine.events import ReasoningBlock, Usage
+from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort
 from interlock.ports import ModelReply
 
 DONE = b"[DONE]"
 
-# A reply with more tool calls is broken.
-TOOL_CALLS_MAX = 128
+# Fields of reasoning: DeepSeek, Kimi, GLM and others have the first, OpenRouter and vLLM the second.
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+# OpenRouter's list of what its providers gave, with their signatures.
+REASONING_DETAILS = "reasoning_details"
+# Fields of its entries that come in pieces.
+DETAIL_TEXTS = ("text", "summary", "data")
 
 # Finish reasons of incomplete replies; servers differ in words and case.
 CUT_SHORT = ("length", "max_tokens", "model_length")
@@ -48,6 +52,9 @@ class _Delta(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
     tool_calls: list[_ToolPiece] | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: Any = None
 
 
 class _Choice(msgspec.Struct):
@@ -74,21 +81,15 @@ class _Call(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Chunk)
 
 
-class ChatStream:
-    """Takes payloads and returns their text; at the end, the reply or an error."""
+class ChatStream(ReplyAssembly):
+    """The stream of a chat completion."""
 
-    def __init__(
-        self, server: Server, keys: KnownSecrets, *, key: str, tools: Mapping[str, str], bytes_max: int
-    ) -> None:
-        self._server, self._keys, self._key, self._tools = server, keys, key, tools
-        self._bytes_max, self._size = bytes_max, 0
-        self._stream = RedactingStream(keys)
-        self._texts: list[str] = []
+    def __init__(self, endpoint: Endpoint, keys: KnownSecrets, *, key: str, tools: Mapping[str, str]) -> None:
+        super().__init__(endpoint, keys, key=key, tools=tools)
         self._calls: list[_Call] = []
-        self._usage = Usage()
-        self._refusal: list[str] = []
+        self._fields: dict[str, list[str]] = {}  # of reasoning, by their names
+        self._details: list[dict[str, Any]] = []
         self.finish_reason = ""
-        self.is_done = False
 
     def add_payload(self, payload: bytes) -> str:
         """Adds a payload and returns its text."""
@@ -102,12 +103,7 @@ class ChatStream:
             self._usage = _usage(chunk.usage)
         return "".join(self._apply_choice(choice) for choice in chunk.choices or () if choice.index == 0)
 
-    def flush_text(self) -> str:
-        """Returns the text that was held back; called when there is no more."""
-        return self._append_text(self._stream.flush())
-
     def reply(self, *, is_framed: bool) -> ModelReply:
-        """The complete reply; `is_framed` tells that the end of the body was seen, so nothing is missing."""
         text = "".join(self._texts)
         if not self.finish_reason or not (self.is_done or is_framed):
             raise ModelUnavailable(f"the reply of {self._server.name} broke off before its end")
@@ -120,8 +116,11 @@ class ChatStream:
             raise ModelUnavailable(f"{self._server.name} failed while it replied (finish_reason {why})")
         if self._refusal and not text:
             raise ModelRefused(f"{self._server.name} refused: {self._keys.safe_line(''.join(self._refusal))}")
-        calls = tuple(self._requests())
-        return ModelReply(text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens)
+        calls = tuple(self._requests((call.id, "".join(call.name), "".join(call.arguments)) for call in self._calls))
+        blocks = tuple(self._blocks(has_calls=bool(calls))) if self._fields or self._details else ()
+        return ModelReply(
+            text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens, reasoning=blocks
+        )
 
     def _read(self, payload: bytes) -> _Chunk:
         try:
@@ -140,30 +139,18 @@ class ChatStream:
     def _apply_choice(self, choice: _Choice) -> str:
         if choice.finish_reason:
             self.finish_reason = choice.finish_reason
-        if choice.delta is None:
+        delta = choice.delta
+        if delta is None:
             return ""
-        for piece in choice.delta.tool_calls or ():
+        for piece in delta.tool_calls or ():
             self._add_tool_piece(piece)
-        if choice.delta.refusal:
-            self._refusal.append(self._count_text(choice.delta.refusal))
-        if not choice.delta.content:
+        if delta.reasoning_content is not None or delta.reasoning is not None or delta.reasoning_details:
+            self._add_reasoning_of(delta)
+        if delta.refusal:
+            self._refusal.append(self._count_text(delta.refusal))
+        if not delta.content:
             return ""
-        return self._append_text(self._stream.add(self._count_text(choice.delta.content)))
-
-    def _append_text(self, text: str) -> str:
-        if text:
-            self._texts.append(text)
-        return text
-
-    def _count_text(self, text: str) -> str:
-        if not text.isascii():
-            text = text.encode("utf-8", "replace").decode("utf-8")
-            self._size += len(text.encode())
-        else:
-            self._size += len(text)
-        if self._size > self._bytes_max:
-            raise ReplyTooLarge(self._server.name, self._bytes_max)
-        return text
+        return self._append_text(self._stream.add(self._count_text(delta.content)))
 
     def _add_tool_piece(self, piece: _ToolPiece) -> None:
         call = self._call_of(piece)
@@ -188,18 +175,46 @@ class ChatStream:
         self._calls.append(call)
         return call
 
-    def _requests(self) -> Iterator[ToolRequest]:
-        """The tool requests. Missing and duplicate ids are replaced: every output must find its call."""
-        used: set[str] = set()
-        for n, call in enumerate(self._calls):
-            name = "".join(call.name)
-            if not name:
-                raise ModelUnavailable(f"{self._server.name} asked for a tool without a name")
-            own = self._keys.redact(call.id)
-            id_ = own if own and own not in used else f"{self._key}/{n}"
-            used.add(id_)
-            arguments = self._keys.redact_json("".join(call.arguments)) or "{}"
-            yield ToolRequest(id=id_, name=self._keys.redact(self._tools.get(name, name)), arguments=arguments)
+    def _add_reasoning_of(self, delta: _Delta) -> None:
+        """Adds each field as it came, and shows one of them: some servers say the same twice."""
+        shown = False
+        for name in REASONING_FIELDS:
+            text = getattr(delta, name)
+            if isinstance(text, str):
+                whole = self._count_text(text)
+                self._fields.setdefault(name, []).append(whole)
+                if whole and not shown:
+                    self._show_reasoning(whole)
+                    shown = True
+        if isinstance(delta.reasoning_details, list):
+            for piece in delta.reasoning_details:
+                if isinstance(piece, dict):
+                    self._count_text(msgspec.json.encode(piece).decode())
+                    _add_detail(self._details, piece)
+
+    def _blocks(self, *, has_calls: bool) -> Iterator[ReasoningBlock]:
+        """The reasoning, a block a field. An empty one belongs to the tool loop too, but says nothing without it."""
+        for name, pieces in self._fields.items():
+            text = self._keys.redact("".join(pieces))
+            if text or has_calls:
+                yield self._reasoning_block(name, text)
+        if self._details:
+            data = self._keys.redact_json(msgspec.json.encode(self._details).decode())
+            yield self._reasoning_block(REASONING_DETAILS, data=data)
+
+
+def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    """Adds a piece of OpenRouter's `reasoning_details`: pieces of one entry come one after the other."""
+    last = details[-1] if details else {}
+    if not last or any(last.get(name) != piece.get(name) for name in ("type", "index")):
+        details.append(dict(piece))
+        return
+    for name, value in piece.items():
+        before = last.get(name)
+        if name in DETAIL_TEXTS and isinstance(before, str) and isinstance(value, str):
+            last[name] = before + value
+        elif value is not None:
+            last[name] = value
 
 
 def _is_same_call(call: _Call, piece: _ToolPiece) -> bool:
@@ -216,14 +231,17 @@ def _refuse_constant(word: str) -> float:
 def _usage(usage: Any) -> Usage:
     """The usage; invalid numbers count as 0, since a reply is complete whatever its usage says."""
     said = usage if isinstance(usage, dict) else {}
+    prompt, output = count_of(said.get("prompt_tokens")), count_of(said.get("completion_tokens"))
+    reasoning = part_of(said, "completion_tokens_details", "reasoning_tokens")
+    if reasoning and count_of(said.get("total_tokens")) == prompt + output + reasoning:
+        output += reasoning  # some servers count the reasoning beside the reply
+    read = part_of(said, "prompt_tokens_details", "cached_tokens")
+    read = read or count_of(said.get("prompt_cache_hit_tokens")) or count_of(said.get("cached_tokens"))
     return Usage(
-        input_tokens=_count(said.get("prompt_tokens")),
-        output_tokens=_count(said.get("completion_tokens")),
-        cost_micros=_count(said.get("cost"), MICROS),
+        input_tokens=prompt,
+        cache_read_tokens=min(read, prompt),
+        cache_write_tokens=min(part_of(said, "prompt_tokens_details", "cache_write_tokens"), prompt),
+        output_tokens=output,
+        reasoning_tokens=min(reasoning, output),
+        cost_micros=count_of(said.get("cost"), MICROS),
     )
-
-
-def _count(value: object, unit: int = 1) -> int:
-    """The number rounded up, except for rounding errors of floats."""
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-    return ceil(round(min(max(number * unit, 0), USAGE_MAX), 3))

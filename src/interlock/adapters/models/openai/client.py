@@ -1,4 +1,4 @@
-"""Servers that speak OpenAI's chat completions: OpenAI itself, OpenRouter, Ollama, vLLM, llama.cpp and others.
+"""Servers that speak OpenAI's chat completions or Responses: OpenAI itself, OpenRouter, DeepSeek, Ollama and others.
 
 Rule 1: every wait has a deadline on the monotonic clock: for a connection, for the first byte, between bytes, for all.
 Rule 2: an abandoned call closes its connection immediately, so that the server stops working on it.
@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.openai.call_deadlines import CallDeadlines
-from interlock.adapters.models.openai.chat_request import body_of, tool_names
+from interlock.adapters.models.openai.chat_request import chat_body, tool_names
 from interlock.adapters.models.openai.chat_stream import DONE, ChatStream
 from interlock.adapters.models.openai.connections import Connections
 from interlock.adapters.models.openai.constrained_decoding import (
@@ -26,14 +26,17 @@ from interlock.adapters.models.openai.constrained_decoding import (
     fields_for,
     output_fields,
 )
-from interlock.adapters.models.openai.endpoint import Endpoint
+from interlock.adapters.models.openai.endpoint import RESPONSES, Endpoint
 from interlock.adapters.models.openai.event_lines import EventLines
 from interlock.adapters.models.openai.provider_failures import body_as_error, failure_of, retry_after_ms
+from interlock.adapters.models.openai.reply_assembly import ReplyAssembly
+from interlock.adapters.models.openai.responses_request import responses_body
+from interlock.adapters.models.openai.responses_stream import ResponsesStream
 from interlock.adapters.models.typed_output import OutputPlan, plan_output
 from interlock.adapters.models.wire_schemas import GRAMMAR_SERVERS, OPENAI
 from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncHTTPTransport, Request, Response
@@ -77,11 +80,15 @@ class OpenAICompatibleModel:
         self._keys = keys or KnownSecrets([endpoint.key])
         self._extra = extra
         self._url: URL | None = None  # parsed by the first call
+        is_responses = endpoint.api == RESPONSES
+        self._path = "/responses" if is_responses else "/chat/completions"
+        self._body_of = responses_body if is_responses else chat_body
+        self._stream_of: type[ReplyAssembly] = ResponsesStream if is_responses else ChatStream
 
     async def close(self) -> None:
         await self._connections.close()
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         plan = self._plan(request)
         request = request if plan is None else plan.request
         limits, stream = self.endpoint.limits, self._stream_for(request)
@@ -90,7 +97,7 @@ class OpenAICompatibleModel:
         deadlines = CallDeadlines(self.endpoint.server.name, limits)
         ending = ending_for(request, self.endpoint.constrains, with_tools=self.endpoint.constrains_with_tools)
         ending, is_json = self._ending_beside(plan, ending)
-        body = body_of(self.model, request, self._fields(ending, plan))
+        body = self._body_of(self.endpoint, self.model, request, self._fields(ending, plan))
         async with self._open_response(transport, self._request(body, request.key), deadlines) as (response, pieces):
             await self._require_stream(response, pieces, deadlines, advice_for(ending, has_tools=bool(request.tools)))
             is_framed, size = _is_framed(response), 0
@@ -99,10 +106,14 @@ class OpenAICompatibleModel:
                 if size > limits.reply_bytes_max * STREAM_SHARE or lines.is_overlong:
                     raise ReplyTooLarge(self.endpoint.server.name, limits.reply_bytes_max)
                 text = "".join(map(stream.add_payload, lines.add(data)))
+                if stream.new_reasoning:
+                    yield ReasoningDelta(stream.take_reasoning())
                 if text and not is_json:
                     yield Delta(text)
             last = (payload for payload in lines.last() if is_framed or payload == DONE)
             text = "".join(map(stream.add_payload, last)) + stream.flush_text()
+            if stream.new_reasoning:
+                yield ReasoningDelta(stream.take_reasoning())
             if text and not is_json:
                 yield Delta(text)
             await _wait_for_end(pieces)
@@ -139,11 +150,8 @@ class OpenAICompatibleModel:
         text = ending.reply_of(reply.text) if self._is_json(ending) else reply.text
         return msgspec.structs.replace(reply, text=text, constrained=True)
 
-    def _stream_for(self, request: ModelRequest) -> ChatStream:
-        bytes_max = self.endpoint.limits.reply_bytes_max
-        return ChatStream(
-            self.endpoint.server, self._keys, key=request.key, tools=tool_names(request), bytes_max=bytes_max
-        )
+    def _stream_for(self, request: ModelRequest) -> ReplyAssembly:
+        return self._stream_of(self.endpoint, self._keys, key=request.key, tools=tool_names(request))
 
     @asynccontextmanager
     async def _open_response(
@@ -169,7 +177,7 @@ class OpenAICompatibleModel:
         from httpx2 import URL, Request
 
         if self._url is None:
-            self._url = URL(f"{self.endpoint.url}/chat/completions")
+            self._url = URL(f"{self.endpoint.url}{self._path}")
         limits, key, header = self.endpoint.limits, self.endpoint.key, self.endpoint.idempotency_header
         own = {"Authorization": f"Bearer {key}"} if key else {}
         return Request(

@@ -2,6 +2,10 @@
 
 import msgspec
 
+# The APIs that a server may speak.
+CHAT, RESPONSES = "chat", "responses"
+APIS = (CHAT, RESPONSES)
+
 
 class Server(msgspec.Struct, frozen=True):
     """The name of a server in messages, `openai:gpt-5 at api.openai.com`, and the source of its key."""
@@ -25,6 +29,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     server: Server
     url: str
+    api: str = CHAT
+    provider: str = ""  # its id, which tells how its own fields are called
+    source: str = ""  # of reasoning that comes from here, as in `ModelRef.server`: it is sent back to no other
     key: str = ""
     proxy: str = ""
     limits: CallLimits = CallLimits()

@@ -13,11 +13,14 @@ from collections.abc import Mapping
 import msgspec
 
 from interlock.adapters.models.openai.constrained_decoding import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
-from interlock.adapters.models.openai.endpoint import CallLimits, Endpoint, Server
+from interlock.adapters.models.openai.endpoint import CHAT, RESPONSES, CallLimits, Endpoint, Server
+from interlock.adapters.models.openai.openai_models import openai_model_facts
 from interlock.adapters.models.openai.server_addresses import Address, address_of, fault_in_address, is_listed
+from interlock.adapters.models.pydantic_ai.model_facts import facts_of
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, SECRETS, missing_key_variable
+from interlock.adapters.models.typed_output import JSON_OBJECT, TOOL
 from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
-from interlock.crew.definition import ModelRef
+from interlock.crew.definition import ModelRef, Prices, prices_of
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
 
@@ -39,6 +42,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     idle_timeout_seconds: float = CallLimits().idle_seconds
     total_timeout_seconds: float = CallLimits().total_seconds
     max_reply_kb: int = CallLimits().reply_bytes_max // 1000
+    api: str = ""
     constrains: str = ""
     constrains_with_tools: bool = False
     outputs: str = ""
@@ -46,12 +50,17 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     idempotency_header: str = ""
     input_token_price_per_million: float | None = None
     output_token_price_per_million: float | None = None
+    cache_read_token_price_per_million: float | None = None
+    cache_write_token_price_per_million: float | None = None
 
     @property
-    def prices(self) -> tuple[float, float] | None:
-        """Dollars per million input and output tokens; if only one is given, the other is free."""
-        prices = (self.input_token_price_per_million, self.output_token_price_per_million)
-        return None if prices == (None, None) else (prices[0] or 0, prices[1] or 0)
+    def prices(self) -> Prices | None:
+        return prices_of(
+            self.input_token_price_per_million,
+            self.output_token_price_per_million,
+            self.cache_read_token_price_per_million,
+            self.cache_write_token_price_per_million,
+        )
 
     @property
     def limits(self) -> CallLimits:
@@ -68,6 +77,10 @@ Providers = Mapping[str, ProviderSettings]
 Environment = Mapping[str, str]
 
 BUILT_IN = {
+    "deepseek": ProviderSettings(url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY", outputs=JSON_OBJECT),
+    "fireworks": ProviderSettings(
+        url="https://api.fireworks.ai/inference/v1", key_env="FIREWORKS_API_KEY", constrains=SCHEMA, outputs=BY_SCHEMA
+    ),
     "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1", constrains=GRAMMAR, outputs=BY_SCHEMA),
     "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1", constrains=SCHEMA, outputs=BY_SCHEMA),
     "openai": ProviderSettings(
@@ -82,6 +95,7 @@ BUILT_IN = {
     "openrouter": ProviderSettings(
         url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", constrains=SCHEMA, outputs=BY_SCHEMA
     ),
+    "together": ProviderSettings(url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY", outputs=TOOL),
     "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1", constrains=GUIDED_GRAMMAR, outputs=BY_SCHEMA),
 }
 
@@ -112,6 +126,9 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
     return Endpoint(
         server=Server(f"{model.name} at {address.host}", provider.key_env),
         url=address.url,
+        api=api_of(model, settings, environment),
+        provider=model.provider,
+        source=model.server,
         key=key,
         proxy=provider.proxy,
         limits=provider.limits,
@@ -122,6 +139,22 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
         sentences=provider.constrained_sentences or 0,
         idempotency_header=known.idempotency_header,
     )
+
+
+def api_of(model: ModelRef, settings: Providers, environment: Environment) -> str:
+    """The API that the model is called by: what interlock.toml says, or the only one that OpenAI has for it."""
+    said = settings.get(model.provider, ProviderSettings()).api
+    if said or not is_openai(model, settings, environment):
+        return said or CHAT
+    return RESPONSES if openai_model_facts(model.model).responses_only else CHAT
+
+
+def is_openai(model: ModelRef, settings: Providers, environment: Environment) -> bool:
+    """True for OpenAI's models at its own address: facts about them do not apply to another server."""
+    if model.provider != "openai":
+        return False
+    url = model.provider_url or provider_of("openai", settings, environment).url
+    return address_of(url, model.name) == address_of(BUILT_IN["openai"].url, model.name)
 
 
 def as_served(model: ModelRef) -> ModelRef:
@@ -188,7 +221,10 @@ def ability_of(model: ModelRef, settings: Providers, environment: Environment) -
     if model.provider == "local" and not is_served("local", settings):
         return Ability(True, False)
     if not is_served(model.provider, settings):
-        return Ability(False, False)
+        facts = facts_of(model)
+        return (
+            Ability(facts.takes_schema, facts.takes_schema_with_tools) if facts is not None else Ability(False, False)
+        )
     provider = provider_of(model.provider, settings, environment)
     url = model.provider_url or provider.url
     known = _settings_at_address(model.provider, provider, address_of(url, model.name), settings) if url else provider

@@ -6,9 +6,11 @@ Rule 3: only a complete reply counts; everything else is a `PortError` that is s
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from typing import Any, cast
 
+import msgspec
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
     ModelResponse,
@@ -17,6 +19,8 @@ from pydantic_ai.messages import (
     PartStartEvent,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
@@ -27,37 +31,39 @@ from pydantic_ai.usage import RequestUsage
 from interlock.adapters.config.known_secrets import KnownSecrets, RedactingStream
 from interlock.adapters.models.openai.chat_request import tool_names
 from interlock.adapters.models.openai.endpoint import CallLimits
-from interlock.adapters.models.price_table import cost_of_usage, may_be_priced
+from interlock.adapters.models.pydantic_ai.call_settings import call_settings, mark_of
 from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
+from interlock.adapters.models.pydantic_ai.model_facts import facts_of
+from interlock.adapters.models.pydantic_ai.reasoning import blocks_of
 from interlock.adapters.models.typed_output import SCHEMA, TOOL, OutputPlan, plan_output
 from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, OPENAI
 from interlock.crew.definition import ModelRef
 from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, ReplyCutShort, ReplyTooLarge
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
 LIMITS = CallLimits()
 
 
-def open_model(model: ModelRef, provider: str, keys: KnownSecrets, *, by_table: bool = True) -> "PydanticAIModel":
+def open_model(model: ModelRef, provider: str, keys: KnownSecrets) -> "PydanticAIModel":
     """The model with its client; raises `ModelRefused` if the client cannot be set up."""
     try:
         client = infer_model(f"{provider}:{model.model}")
     except Exception as error:
         raise failure_of(model.name, error, keys) from error
-    return PydanticAIModel(client, model, keys, by_table=by_table)
+    return PydanticAIModel(client, model, keys)
 
 
 class PydanticAIModel:
-    """One model; with `by_table` its replies cost the prices of the bundled table."""
+    """One model of a provider."""
 
-    def __init__(self, client: Model, model: ModelRef, keys: KnownSecrets, *, by_table: bool = True) -> None:
+    def __init__(self, client: Model, model: ModelRef, keys: KnownSecrets) -> None:
         self._client, self._model, self._keys = client, model, keys
-        self._by_table = by_table and may_be_priced(model)
         self._is_open, self._opening = False, asyncio.Lock()
 
-    async def reply(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncGenerator[Delta | ReasoningDelta | ModelReply]:
         try:
             await self._open()
             async with aclosing(self._pieces(request)) as pieces:  # otherwise the stream would never be closed
@@ -79,37 +85,33 @@ class PydanticAIModel:
                 await self._client.__aenter__()
                 self._is_open = True
 
-    async def _pieces(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply]:
-        hidden, size = RedactingStream(self._keys), 0
+    async def _pieces(self, request: ModelRequest) -> AsyncGenerator[Delta | ReasoningDelta | ModelReply]:
         plan = self._plan(request)
         request = request if plan is None else plan.request
-        is_json = plan is not None and plan.is_json
+        pieces = _Pieces(self._model.name, self._keys, is_json=plan is not None and plan.is_json)
         async with model_request_stream(
             self._client,
-            conversation_of(request),
-            model_settings=_settings(self._client, request),
+            conversation_of(request, self._model.server, self._client.system, mark_of(self._model, request.settings)),
+            model_settings=cast(ModelSettings, call_settings(self._client, self._model, request, LIMITS)),
             model_request_parameters=_parameters(request, plan),
             instrument=False,
         ) as stream:
             async for event in stream:
-                piece = _text_of_event(event)
-                size += len(piece)
-                if size > LIMITS.reply_bytes_max:
-                    raise ReplyTooLarge(self._model.name, LIMITS.reply_bytes_max)
-                if (text := hidden.add(piece)) and not is_json:
-                    yield Delta(text)
-            if (text := hidden.flush()) and not is_json:
-                yield Delta(text)
+                for piece in pieces.add(event):
+                    yield piece
+            for piece in pieces.flush():
+                yield piece
             reply = self._reply(request, stream.get())
         yield reply if plan is None else plan.reply_of(reply)
 
-    def _plan(self, request: ModelRequest) -> OutputPlan | None:
-        """Asks by a schema where the library says that the model takes one, else by a tool."""
+    def _plan(self, request: ModelRequest) -> "OutputPlan | EndingPlan | None":
+        """Asks for a value by a schema where the library says that the model takes one, else by a tool."""
+        profile, dialect = self._client.profile, _DIALECTS.get(self._model.provider, OPENAI)
         if request.typed is None:
-            return None
-        native = self._client.profile.get("supports_json_schema_output", False)
-        dialect = _DIALECTS.get(self._model.provider, OPENAI)
-        return plan_output(request, SCHEMA if native else TOOL, dialect, with_tools=dialect is not GEMINI)
+            return _plan_ending(self._model, request)
+        way = SCHEMA if profile.get("supports_json_schema_output", False) else TOOL
+        with_tools = dialect is not GEMINI or bool(profile.get("google_supports_tool_combination", False))
+        return plan_output(request, way, dialect, with_tools=with_tools)
 
     def _reply(self, request: ModelRequest, response: ModelResponse) -> ModelReply:
         text = self._keys.redact("".join(part.content for part in response.parts if isinstance(part, TextPart)))
@@ -118,9 +120,10 @@ class PydanticAIModel:
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         return ModelReply(
             text=text,
-            usage=self._usage(response.usage),
+            usage=_usage(response.usage),
             tool_calls=tuple(self._tool_request(request, n, call, names) for n, call in enumerate(calls)),
             uncounted=not response.usage.input_tokens and not response.usage.output_tokens,
+            reasoning=blocks_of(response, self._model.server, self._keys),
         )
 
     def _require_whole(self, response: ModelResponse, text: str) -> None:
@@ -139,16 +142,49 @@ class PydanticAIModel:
             or "{}",
         )
 
-    def _usage(self, usage: RequestUsage) -> Usage:
-        cost = cost_of_usage(self._model, usage) if self._by_table else None
-        return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=cost or 0)
+
+def _usage(usage: RequestUsage) -> Usage:
+    """The tokens by bucket; the library counts cached ones as input."""
+    return Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.output_reasoning_tokens,
+    )
 
 
 # The dialects of schemas, by provider; others speak OpenAI's.
 _DIALECTS = {"anthropic": ANTHROPIC, "bedrock": ANTHROPIC, "gemini": GEMINI, "google": GEMINI}
 
 
-def _parameters(request: ModelRequest, plan: OutputPlan | None) -> ModelRequestParameters:
+class EndingPlan(msgspec.Struct, frozen=True):
+    """How one call is held to end in one of its marks: by a schema, unless the reply calls tools."""
+
+    request: ModelRequest
+    ending: ReplyEnding
+    way: str = SCHEMA
+    is_json: bool = True
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        return self.ending.schema
+
+    def reply_of(self, reply: ModelReply) -> ModelReply:
+        if reply.tool_calls:
+            return reply
+        return msgspec.structs.replace(reply, text=self.ending.reply_of(reply.text), constrained=True)
+
+
+def _plan_ending(model: ModelRef, request: ModelRequest) -> EndingPlan | None:
+    facts = facts_of(model)
+    if request.ending is None or facts is None:
+        return None
+    can = facts.takes_schema_with_tools if request.tools else facts.takes_schema
+    return EndingPlan(request, request.ending) if can else None
+
+
+def _parameters(request: ModelRequest, plan: OutputPlan | EndingPlan | None) -> ModelRequestParameters:
     tools = tools_of(request)
     if plan is None or plan.way != SCHEMA:
         return ModelRequestParameters(function_tools=tools)
@@ -162,24 +198,38 @@ def _is_ended(response: ModelResponse) -> bool:
     return response.finish_reason is not None or "finish_reason" in details or response.provider_name is None
 
 
-def _text_of_event(event: ModelResponseStreamEvent) -> str:
-    """The text that an event adds to the reply; thoughts and tool calls add none."""
-    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-        return event.part.content
-    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-        return event.delta.content_delta
-    return ""
+class _Pieces:
+    """The pieces of a reply from the events of the library, redacted; tool calls have none."""
+
+    def __init__(self, name: str, keys: KnownSecrets, *, is_json: bool) -> None:
+        self._name, self._is_json, self._size = name, is_json, 0
+        self._text, self._reasoning = RedactingStream(keys), RedactingStream(keys)
+
+    def add(self, event: ModelResponseStreamEvent) -> Iterator[Delta | ReasoningDelta]:
+        text, reasoning = _texts_of_event(event)
+        self._size += len(text) + len(reasoning)
+        if self._size > LIMITS.reply_bytes_max:
+            raise ReplyTooLarge(self._name, LIMITS.reply_bytes_max)
+        if shown := self._reasoning.add(reasoning):
+            yield ReasoningDelta(shown)
+        if (shown := self._text.add(text)) and not self._is_json:
+            yield Delta(shown)
+
+    def flush(self) -> Iterator[Delta | ReasoningDelta]:
+        if shown := self._reasoning.flush():
+            yield ReasoningDelta(shown)
+        if (shown := self._text.flush()) and not self._is_json:
+            yield Delta(shown)
 
 
-def _settings(client: Model, request: ModelRequest) -> ModelSettings:
-    """The settings that the agent has; 0 is a value."""
-    settings = ModelSettings(request_timeout=LIMITS.total_seconds, first_event_timeout=LIMITS.first_byte_seconds)
-    if "max_retries" not in client.unsupported_settings:
-        settings["max_retries"] = 0
-    if request.temperature is not None:
-        settings["temperature"] = request.temperature
-    if request.top_p is not None:
-        settings["top_p"] = request.top_p
-    if request.top_k is not None:
-        settings["top_k"] = request.top_k
-    return settings
+def _texts_of_event(event: ModelResponseStreamEvent) -> tuple[str, str]:
+    """The text and the reasoning that an event adds."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text, ""
+        case PartStartEvent(part=ThinkingPart(content=text)):
+            return "", text
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=piece)):
+            return "", piece or ""
+        case _:
+            return "", ""

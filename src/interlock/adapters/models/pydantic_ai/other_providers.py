@@ -16,7 +16,7 @@ from interlock.adapters.config.extras import install_line
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
 if TYPE_CHECKING:
     from interlock.adapters.models.pydantic_ai.models import PydanticAIModel
@@ -49,14 +49,11 @@ OTHER_PROVIDERS = {
         secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
     ),
     "cohere": OtherProvider("cohere", "cohere", ("CO_API_KEY",), "cohere"),
-    "deepseek": OtherProvider("deepseek", "openai", ("DEEPSEEK_API_KEY",)),
-    "fireworks": OtherProvider("fireworks", "openai", ("FIREWORKS_API_KEY",)),
     "gemini": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
     "google": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
     "groq": OtherProvider("groq", "groq", ("GROQ_API_KEY",), "groq"),
     "huggingface": OtherProvider("huggingface", "huggingface_hub", ("HF_TOKEN",), "huggingface", ("HF_TOKEN",)),
     "mistral": OtherProvider("mistral", "mistralai", ("MISTRAL_API_KEY",), "mistral"),
-    "together": OtherProvider("together", "openai", ("TOGETHER_API_KEY",)),
     "xai": OtherProvider("xai", "xai_sdk", ("XAI_API_KEY",), "xai"),
 }
 
@@ -106,14 +103,13 @@ def require_key(model: ModelRef, environment: Mapping[str, str]) -> None:
 class OtherProviderModel:
     """One model of such a provider, set up by its first call."""
 
-    def __init__(self, model: ModelRef, keys: KnownSecrets, *, by_table: bool = True) -> None:
-        """With `by_table` a reply costs the prices of the bundled table."""
+    def __init__(self, model: ModelRef, keys: KnownSecrets) -> None:
         require_callable(model)
-        self._model, self._keys, self._by_table = model, keys, by_table
+        self._model, self._keys = model, keys
         self._loaded: PydanticAIModel | None = None
         self._loading = asyncio.Lock()
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         async with self._loading:
             if self._loaded is None:
                 self._loaded = await asyncio.to_thread(self._load)
@@ -129,4 +125,4 @@ class OtherProviderModel:
     def _load(self) -> "PydanticAIModel":
         from interlock.adapters.models.pydantic_ai.models import open_model
 
-        return open_model(self._model, OTHER_PROVIDERS[self._model.provider].name, self._keys, by_table=self._by_table)
+        return open_model(self._model, OTHER_PROVIDERS[self._model.provider].name, self._keys)

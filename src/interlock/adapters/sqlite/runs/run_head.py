@@ -18,10 +18,11 @@ from interlock.ports import RunRow
 
 COLUMNS = (
     "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
-    "calls, input_tokens, output_tokens, cost_micros, link, unpriced_calls"
+    "calls, input_tokens, output_tokens, cost_micros, link, unpriced_calls, "
+    "cache_read_tokens, cache_write_tokens, reasoning_tokens"
 )
 FIXED = 8  # the first columns, which an append does not change
-INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 21)})"  # noqa: S608 - constants
+INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 24)})"  # noqa: S608 - constants
 SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
 
 _encode = msgspec.json.Encoder().encode
@@ -50,6 +51,9 @@ class RunHead(NamedTuple):
     cost_micros: int
     link: bytes
     unpriced_calls: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
     fixed_crc: int
 
     @property
@@ -77,11 +81,22 @@ class RunHead(NamedTuple):
             usage=Usage(
                 calls=self.calls,
                 input_tokens=self.input_tokens,
+                cache_read_tokens=self.cache_read_tokens,
+                cache_write_tokens=self.cache_write_tokens,
                 output_tokens=self.output_tokens,
+                reasoning_tokens=self.reasoning_tokens,
                 cost_micros=self.cost_micros,
                 unpriced_calls=self.unpriced_calls,
             ),
         )
+
+
+def usage_values(usage: Usage, link: bytes) -> tuple[Any, ...]:
+    """The last columns, in their order."""
+    return (
+        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, link, usage.unpriced_calls),
+        *(usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens),
+    )
 
 
 def head_of(number: int, values: Sequence[Any]) -> RunHead:
@@ -101,9 +116,12 @@ def _crc_of_fixed(number: int, values: Sequence[object]) -> int:
 def crc_with_changing(fixed: int, changing: Sequence[object]) -> int:
     """The row's crc, from the crc of its start and the columns that follow.
 
-    `unpriced_calls`, the last column, is left out while it is 0: rows older than the column have the same crc.
+    The last columns are left out while they are 0, those of cached and reasoned tokens together and `unpriced_calls`
+    before them: rows older than these columns have the same crc.
     """
-    return as_int32(crc32(b"," + _encode(changing if changing[-1] else changing[:-1])[1:], fixed))
+    if changing[-1] == changing[-2] == changing[-3] == 0:
+        changing = changing[:-3] if changing[-4] else changing[:-4]
+    return as_int32(crc32(b"," + _encode(changing)[1:], fixed))
 
 
 def as_int32(crc: int) -> int:

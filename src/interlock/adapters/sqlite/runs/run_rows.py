@@ -22,6 +22,7 @@ from interlock.adapters.sqlite.runs.run_head import (
     head_of,
     read_run_head,
     row_crc,
+    usage_values,
 )
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.store_rules import record_format
@@ -33,7 +34,8 @@ from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRo
 INSERT_RECORD = "insert into records (run, seq, crc, link, body) values (?, ?, ?, ?, ?)"
 _UPDATE = (
     "update runs set {more}reason = ?, agent = ?, seq = ?, updated_at = ?,"
-    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?, crc = ?"
+    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?,"
+    " cache_read_tokens = ?, cache_write_tokens = ?, reasoning_tokens = ?, crc = ?"
     " where number = ? and owner = ? and epoch = ? and seq = ? and link = ?"
 )
 # Two statements, because the status is indexed and seldom changes.
@@ -98,8 +100,7 @@ def _try_append(
 ) -> int | None:
     """Appends; returns the position, or None with nothing written if the stored row differs from `known`."""
     usage, link = row.usage, record_format.next_link(known.link, body)
-    used = (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros)
-    changing = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *used, link, usage.unpriced_calls)
+    changing = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *usage_values(usage, link))
     crc = crc_with_changing(known.fixed_crc, changing)
     values = (*changing[1:], crc, known.number, known.owner, known.epoch, known.seq, known.link)
     if row.status == known.status:
@@ -123,11 +124,10 @@ def insert_record(
 
 
 def insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str) -> RunHead:
-    usage = row.usage
     values = (
         *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization, owner, tip.epoch),
         *(row.status, row.reason, row.agent, tip.seq, row.updated_at),
-        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, tip.link, usage.unpriced_calls),
+        *usage_values(row.usage, tip.link),
     )
     number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]
     connection.execute(INSERT_RUN, (number, *values, row_crc(number, values)))

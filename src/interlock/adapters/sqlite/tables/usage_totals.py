@@ -12,18 +12,17 @@ import msgspec
 from interlock.adapters.sqlite.database import Database
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
-from interlock.engine.events import Usage
 from interlock.ports import RunRow, RunUsage
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, Usage]).decode
+_decode = msgspec.json.Decoder(RunUsage).decode
 
 
 class UsageTables(Database):
     """`UsageTotals`, as a part of a store."""
 
-    async def usage_by_run(self, rows: Sequence[RunRow]) -> Mapping[str, Mapping[str, Usage]]:
-        def work(connection: sqlite3.Connection) -> dict[str, Mapping[str, Usage]]:
+    async def usage_by_run(self, rows: Sequence[RunRow]) -> Mapping[str, RunUsage]:
+        def work(connection: sqlite3.Connection) -> dict[str, RunUsage]:
             marks = ", ".join("?" * len(rows))
             query = f"select run, seq, body, crc from spent where run in ({marks}) and {intact_condition('spent')}"  # noqa: S608 - question marks
             found = connection.execute(query, [row.run for row in rows]).fetchall()
@@ -34,7 +33,7 @@ class UsageTables(Database):
 
     async def store_usage(self, found: Sequence[RunUsage]) -> None:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:
-            bodies = [(each, _encode(each.agents)) for each in found]
+            bodies = [(each, _encode(each)) for each in found]
             connection.executemany(
                 "insert or replace into spent (run, seq, body, crc)"
                 " select ?, ?, ?, ? where exists (select 1 from runs where run = ?)",

@@ -6,7 +6,7 @@ import msgspec
 from interlock.cli.crew_argument import safe_line
 from interlock.cli.options import data_option, json_option
 from interlock.cli.read_only import with_read_only
-from interlock.cli.view.columns import USAGE_HEADS, align_columns, usage_cells
+from interlock.cli.view.columns import USAGE_HEADS, align_columns, savings_text, usage_cells
 from interlock.compose.interlock import Interlock
 from interlock.compose.usage import DAY_MS, CostReport
 from interlock.engine.events import Usage
@@ -23,7 +23,8 @@ NAME_COLUMNS = 2  # columns that hold names
 def usage(crew: str | None, days: float | None, data: str, as_json: bool) -> None:
     """Show model calls, tokens and cost by crew and agent, highest cost first.
 
-    Every model call counts once, also failed ones; a fork counts from its first new event.
+    Every model call counts once, also failed ones; a fork counts from its first new event. "cached" is the part of the
+    tokens in that providers read from their caches, "saved" what caching saved at the prices of the time.
     """
 
     async def read_usage(box: Interlock) -> CostReport:
@@ -42,12 +43,16 @@ def usage(crew: str | None, days: float | None, data: str, as_json: bool) -> Non
 
 
 def _print_usage(spent: CostReport) -> None:
-    rows = [("crew", "agent", "runs", *USAGE_HEADS)]
+    rows = [("crew", "agent", "runs", *USAGE_HEADS, "saved")]
     for crew in spent.crews:
-        rows.append((safe_line(crew.crew), "", f"{crew.runs:,}", *usage_cells(crew.usage)))
-        rows += [("", safe_line(agent), "", *usage_cells(used)) for agent, used in crew.agents.items()]
+        whole = crew.savings if crew.savings_by_agent else None
+        rows.append((safe_line(crew.crew), "", f"{crew.runs:,}", *usage_cells(crew.usage), savings_text(whole)))
+        for agent, used in crew.agents.items():
+            of_agent = savings_text(crew.savings_by_agent.get(agent))
+            rows.append(("", safe_line(agent), "", *usage_cells(used), of_agent))
     if len(spent.crews) > 1:
-        rows.append(("all", "", f"{spent.runs:,}", *usage_cells(spent.usage)))
+        whole = spent.savings if any(crew.savings_by_agent for crew in spent.crews) else None
+        rows.append(("all", "", f"{spent.runs:,}", *usage_cells(spent.usage), savings_text(whole)))
     for n, line in enumerate(align_columns(rows, NAME_COLUMNS)):
         click.secho(line, dim=n == 0)
 
