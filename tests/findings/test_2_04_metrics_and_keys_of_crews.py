@@ -237,11 +237,22 @@ async def test_the_cost_of_a_priced_model_is_counted_by_crew_and_model(tmp_path:
     crew = CREW.replace("id: clerk,", f'id: clerk, model: "openai:gpt-4o", {prices},')
 
     async def model(request: ModelRequest) -> ModelReply:
-        return ModelReply(text=await parrot(request), usage=Usage(input_tokens=1_000, output_tokens=500))
+        usage = Usage(
+            input_tokens=1_000, cache_read_tokens=800, cache_write_tokens=100, output_tokens=500, reasoning_tokens=300
+        )
+        return ModelReply(text=await parrot(request), usage=usage)
 
     async with open_office(tmp_path, model=model, crews={"crew": crew}) as asking:
         await asking.finished()
         found = _samples((await asking.get("/metrics")).text)
+        told = (await asking.get("/v1/usage")).json()
+    # Without prices of a cache its tokens cost as others, and it saved nothing.
+    assert told["savings"] == told["crews"][0]["agents"][0]["savings"] == {"saved_micros": 0, "unknown_calls": 0}
+    assert told["usage"]["cache_read_tokens"] == told["times"][0]["usage"]["cache_read_tokens"] == 800
+    assert found['interlock_model_tokens_total{crew="office",model="openai:gpt-4o",direction="input"}'] == 1_000
+    assert found['interlock_model_cached_tokens_total{crew="office",model="openai:gpt-4o",kind="read"}'] == 800
+    assert found['interlock_model_cached_tokens_total{crew="office",model="openai:gpt-4o",kind="write"}'] == 100
+    assert found['interlock_model_reasoning_tokens_total{crew="office",model="openai:gpt-4o"}'] == 300
     assert found['interlock_model_cost_dollars_total{crew="office",model="openai:gpt-4o"}'] == 0.0015
     assert found['interlock_model_unpriced_calls_total{crew="office",model="openai:gpt-4o"}'] == 0
     assert found['interlock_model_call_seconds_count{crew="office",model="openai:gpt-4o"}'] == 1

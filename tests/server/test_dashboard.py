@@ -347,7 +347,10 @@ def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: 
 
 
 def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
-    reply = {"text": "Fine. [DONE]", "usage": {"input_tokens": 1_200, "output_tokens": 34, "cost": 0.5}}
+    reply = {
+        "text": "Fine. [DONE]",
+        "usage": {"input_tokens": 1_200, "cache_read_tokens": 900, "output_tokens": 34, "cost": 0.5},
+    }
     with serving(tmp_path, script=json.dumps({"replies": {"clerk": [reply]}})) as server, looking(server) as look:
         page = entered(look, server)
         page.get_by_role("link", name="Usage").click()
@@ -356,9 +359,9 @@ def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
         start_run(page, "go")
         status_of(page, "completed")
         page.get_by_role("link", name="Usage").click()
-        page.get_by_text("1 run, 1 call, 1,234 tokens, $0.500").wait_for()
+        page.get_by_text("1 run, 1 call, 1,234 tokens, $0.500; 75% of the input cached, saved unknown").wait_for()
         page.locator(".chart canvas").wait_for()
-        page.get_by_role("row", name="clerk 1 1,200 34 $0.500").wait_for()
+        page.get_by_role("row", name="clerk 1 1,200 75% 34 $0.500 unknown").wait_for()
         look.require_peace(page)
 
 

@@ -115,7 +115,7 @@ class Models:
             return cost_at(prices, usage)
         if agent.primary is None or provider in FREE_PROVIDERS:
             return 0
-        return table_cost(agent.primary, usage, cached_for_1h=agent.caching == "1h")
+        return table_cost(agent.primary, usage, cached_for_1h=agent.cache_setting == "1h")
 
     def _prices(self, provider: str) -> Prices | None:
         settings = self._providers.get(provider)

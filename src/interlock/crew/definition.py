@@ -133,7 +133,7 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self.cost_limits is not None and self.cost_limits.prices is not None
 
     @property
-    def caching(self) -> str:
+    def cache_setting(self) -> str:
         """Whether and for how long its provider is to cache prompts: on, off or 1h."""
         return self.model_settings.cache if isinstance(self.model_settings, ModelSettings) else NO_MODEL_SETTINGS.cache
 

@@ -292,6 +292,13 @@ def test_a_page_shows_the_graph_who_works_what_was_said_and_what_it_cost(
     assert rows[-1].startswith("10.0 s · 3 model calls · 3,600 tokens")
 
 
+def test_a_wide_page_shows_how_much_was_cached(newsroom: CrewDefinition) -> None:
+    told = at_work()
+    told("model.replied", agent="desk", call="y", text="", usage={"input_tokens": 400, "cache_read_tokens": 3_000})
+    rows = shown_page(newsroom, told.progress, (200, 50), now_ms=told.at + 1_000)
+    assert "(4,000 in, 75% cached, 0 out)" in rows[-1]
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("agents", [2, 100])
 def test_a_page_fits_every_terminal_and_every_crew(tmp_path: Path, size: tuple[int, int], agents: int) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from interlock.crew.definition import AgentDefinition, CostLimits, ModelSettings, Prices
-from interlock.engine.budgets.limits import cost_at, cost_of, most_of_prompt, uncached_cost, with_cost
+from interlock.engine.budgets.limits import cost_at, cost_of, cost_without_cache, most_of_prompt, with_cost
 from interlock.engine.events import Usage
 
 PRICES = Prices(input=2, output=10, cache_read=0.2, cache_write=2.5)
@@ -13,7 +13,7 @@ CACHED = Usage(input_tokens=1_000, cache_read_tokens=900, cache_write_tokens=60,
 
 def agent(**prices: float) -> AgentDefinition:
     given = {f"{bucket}_token_price_per_million": price for bucket, price in prices.items()}
-    return AgentDefinition(id="a", name="a", cost_limits=CostLimits(**given))
+    return AgentDefinition(id="a", name="a", cost_limits=msgspec.convert(given, CostLimits))
 
 
 def test_each_bucket_costs_its_own_price() -> None:
@@ -55,8 +55,8 @@ def test_a_prompt_of_unknown_price_reserves_no_money() -> None:
 
 def test_what_a_call_would_have_cost_without_a_cache() -> None:
     priced = agent(input=2, output=10, cache_read=0.2, cache_write=2.5)
-    assert uncached_cost(priced, CACHED, cost_of) == 2_050
+    assert cost_without_cache(priced, CACHED, cost_of) == 2_050
     assert with_cost(priced, CACHED, cost_of).cost_micros == 460
-    assert uncached_cost(priced, CACHED, lambda _agent, _usage: None) == 0
+    assert cost_without_cache(priced, CACHED, lambda _agent, _usage: None) == 0
     # The prices of a provider that reports its cost are not known here.
-    assert uncached_cost(priced, msgspec.structs.replace(CACHED, cost_micros=9), cost_of) == 0
+    assert cost_without_cache(priced, msgspec.structs.replace(CACHED, cost_micros=9), cost_of) == 0

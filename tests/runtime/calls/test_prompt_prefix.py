@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.openai.chat_request import body_of
+from interlock.adapters.models.openai.chat_request import chat_body
+from interlock.adapters.models.openai.endpoint import Endpoint, Server
 from interlock.engine.events import ToolRequest
 from interlock.ports import ModelReply, ModelRequest
 from tests.nested_crews import nested_crew
 
 CALLS = 30
+ENDPOINT = Endpoint(server=Server("m", ""), url="http://127.0.0.1:9/v1", provider="openai")
 Answer = Callable[[ModelRequest, int], str | ModelReply]
 
 LOOP = """\
@@ -59,6 +61,15 @@ def calls_look(n: int, count: int = 1, text: str = "") -> ModelReply:
     return ModelReply(text=text, tool_calls=tuple(asked))
 
 
+def looks(calls: int, most: int = 3) -> Answer:
+    """Looks at one to `most` places with each call but the last."""
+
+    def answer(_request: ModelRequest, n: int) -> str | ModelReply:
+        return calls_look(n, 1 + n % most) if n < calls else "Done.\n[END]"
+
+    return answer
+
+
 async def requests_of(crew: Path, answer: Answer) -> dict[str, list[ModelRequest]]:
     """All requests of a run, by agent."""
     asked: dict[str, list[ModelRequest]] = {}
@@ -94,7 +105,7 @@ def kept_messages(before: ModelRequest, after: ModelRequest) -> float:
 
 def kept_bytes(before: ModelRequest, after: ModelRequest) -> float:
     """The share of the earlier body, up to the end of its messages, with which the later one begins."""
-    old, new = body_of("m", before), body_of("m", after)
+    old, new = (chat_body(ENDPOINT, "m", request) for request in (before, after))
     same = next((n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
     return min(1.0, same / old.rindex(b'],"stream":'))
 
@@ -108,14 +119,12 @@ def is_whole(asked: Sequence[ModelRequest]) -> bool:
 
 
 async def test_in_a_tool_loop_every_prompt_begins_with_the_one_before(tmp_path: Path) -> None:
-    asked = await requests_of(
-        crew_file(tmp_path, LOOP), lambda _, n: calls_look(n, 1 + n % 3) if n < CALLS else "Done.\n[END]"
-    )
+    asked = await requests_of(crew_file(tmp_path, LOOP), looks(CALLS))
     assert len(asked["a"]) == CALLS and is_whole(asked["a"])
 
 
 async def test_a_nudge_is_added_at_the_end(tmp_path: Path) -> None:
-    answers = [calls_look(1), "Well.", calls_look(3), "Still nothing.", "Done.\n[END]"]
+    answers: list[str | ModelReply] = [calls_look(1), "Well.", calls_look(3), "Still nothing.", "Done.\n[END]"]
     asked = await requests_of(crew_file(tmp_path, LOOP), lambda _, n: answers[n - 1])
     assert len(asked["a"]) == 5 and is_whole(asked["a"])
 
@@ -171,9 +180,7 @@ async def test_agents_of_a_sub_crew_have_the_same_beginning_in_each_run(tmp_path
 
 async def test_a_tool_loop_longer_than_the_window_is_cut_in_steps(tmp_path: Path) -> None:
     settings = "max_context_window: 4000, context_trim_percent: 40"
-    asked = await requests_of(
-        crew_file(tmp_path, LOOP, settings), lambda _, n: calls_look(n) if n < CALLS * 2 else "Done.\n[END]"
-    )
+    asked = await requests_of(crew_file(tmp_path, LOOP, settings), looks(CALLS * 2, most=1))
     own, steps = asked["a"], [share for share in shares(asked["a"], kept_messages) if share < 1]
     assert own[0].messages[0] == own[-1].messages[0]
     assert 4 <= len(steps) <= CALLS * 2 / 6

@@ -87,6 +87,7 @@ export interface components {
              * @example clerk
              */
             agent: string;
+            savings: components["schemas"]["Savings"];
             usage: components["schemas"]["Used"];
         };
         /** AgentView */
@@ -298,6 +299,7 @@ export interface components {
             crew: string;
             /** Runs */
             runs: number;
+            savings: components["schemas"]["Savings"];
             usage: components["schemas"]["Used"];
         };
         /** CrewView */
@@ -1049,6 +1051,19 @@ export interface components {
             updated_at: number;
             usage: components["schemas"]["Used"];
         };
+        /** Savings */
+        Savings: {
+            /**
+             * Saved Micros
+             * @description Millionths of a dollar that caching saved, at the prices of each call's time; less than 0 if writing to caches cost more than reading from them saved.
+             */
+            saved_micros: number;
+            /**
+             * Unknown Calls
+             * @description Calls with cached tokens whose saving is unknown; if there are any, the sum is incomplete.
+             */
+            unknown_calls: number;
+        };
         /** Schedule */
         Schedule: {
             /**
@@ -1334,6 +1349,7 @@ export interface components {
             crews: components["schemas"]["CrewUsage"][];
             /** Runs */
             runs: number;
+            savings: components["schemas"]["Savings"];
             /**
              * Step Ms
              * @description The length of each period.
@@ -1351,6 +1367,16 @@ export interface components {
         };
         /** Used */
         Used: {
+            /**
+             * Cache Read Tokens
+             * @description The part of the input that providers read from their caches.
+             */
+            cache_read_tokens: number;
+            /**
+             * Cache Write Tokens
+             * @description The part of the input that providers wrote to their caches.
+             */
+            cache_write_tokens: number;
             /** Calls */
             calls: number;
             /**
@@ -1358,10 +1384,21 @@ export interface components {
              * @description Millionths of a dollar, of the calls whose price is known.
              */
             cost_micros: number;
-            /** Input Tokens */
+            /**
+             * Input Tokens
+             * @description Of the whole prompts, the cached parts included.
+             */
             input_tokens: number;
-            /** Output Tokens */
+            /**
+             * Output Tokens
+             * @description Of the whole replies, reasoning included.
+             */
             output_tokens: number;
+            /**
+             * Reasoning Tokens
+             * @description The part of the output that was reasoning.
+             */
+            reasoning_tokens: number;
             /**
              * Unpriced Calls
              * @description Calls whose price is unknown; if there are any, the cost is incomplete.

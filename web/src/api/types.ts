@@ -30,5 +30,6 @@ export type DeadBroadcasts = Shapes["DeadBroadcasts"];
 export type DeadLetter = Shapes["DeadLetter"];
 export type DeadLetters = Shapes["DeadLetters"];
 export type UsageTotals = Shapes["Used"];
+export type CacheSavings = Shapes["Savings"];
 
 export const STATUSES: readonly Status[] = ["running", "paused", "completed", "failed", "stopped", "cancelled"];

@@ -1,12 +1,14 @@
 import type { RunDetail } from "../api/types";
 import { hrefOf } from "../state/router";
 import type { RunProjection } from "../state/runProjection";
-import { costOf, count, duration, tokensOf, formatDateTime } from "../state/format";
+import { costOf, duration, tokenText, tokensOf, formatDateTime } from "../state/format";
 import { StatusBadge } from "../ui/StatusBadge";
 
 /** In a replay the facts come from the projection; otherwise from the server. */
 export function RunHead({ detail, projection, isPast }: { detail: RunDetail; projection: RunProjection; isPast: boolean }) {
-  const tokens = isPast ? projection.tokens : tokensOf(detail.usage);
+  const tokens = isPast
+    ? tokenText(projection.tokens, projection.cachedTokens)
+    : tokenText(tokensOf(detail.usage), detail.usage.cache_read_tokens);
   const cost = costOf(isPast ? { cost_micros: projection.costMicros, unpriced_calls: projection.unpricedCalls } : detail.usage);
   const end = isPast ? projection.now : detail.updated_at;
   return (
@@ -18,7 +20,7 @@ export function RunHead({ detail, projection, isPast }: { detail: RunDetail; pro
         <Fact name="Run" value={detail.id} />
         <Fact name="Reason" value={isPast ? projection.reason : detail.reason} />
         <Fact name="Detail" value={isPast ? projection.detail : detail.detail} />
-        <Fact name="Tokens" value={count(tokens)} />
+        <Fact name="Tokens" value={tokens} />
         <Fact name="Cost" value={cost} />
         <Fact name="Time" value={duration(end - detail.created_at)} />
         <Fact name="Started" value={formatDateTime(detail.created_at)} />

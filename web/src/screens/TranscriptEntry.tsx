@@ -3,7 +3,7 @@ import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { sourceOf } from "../markdown/source";
 import type { CallFacts, EntryKind, TranscriptEntry } from "../state/runProjection";
-import { formatTime, count, duration, money } from "../state/format";
+import { tokenText, formatTime, duration, money } from "../state/format";
 import { CopyButton } from "../ui/CopyButton";
 import { OneLine, PlainText } from "../ui/PlainText";
 
@@ -95,6 +95,6 @@ function Source({ text, isPlain }: { text: string; isPlain: boolean }) {
 /** Model, tokens, cost and time of a call. Unknown parts are omitted, except an unknown price. */
 function factsOf(call: CallFacts, model: string): string {
   const cost = call.isUnpriced ? "cost unknown" : call.costMicros ? money(call.costMicros) : "";
-  const tokens = call.tokens ? `${count(call.tokens)} tokens` : "";
+  const tokens = call.tokens ? `${tokenText(call.tokens, call.cachedTokens)} tokens` : "";
   return [model, tokens, cost, duration(call.ms)].filter(Boolean).join(" · ");
 }

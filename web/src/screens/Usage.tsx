@@ -1,7 +1,7 @@
 import { lazy, Suspense, useMemo, useState } from "react";
 import type { UsageReport } from "../api/types";
 import { useResource } from "../state/useResource";
-import { costOf, count, plural, tokensOf } from "../state/format";
+import { cachedShare, costOf, count, plural, savedOf, tokensOf } from "../state/format";
 import { Choice } from "../ui/Choice";
 import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
 import type { Measure } from "./UsageChart";
@@ -36,7 +36,15 @@ export function Usage() {
           <p className="usage-sum">
             {plural(value.runs, "run")}, {plural(value.usage.calls, "call")}, {count(tokensOf(value.usage))} tokens,{" "}
             <b>{costOf(value.usage)}</b>
+            {value.usage.cache_read_tokens + value.usage.cache_write_tokens > 0 && (
+              <>
+                ; {cachedShare(value.usage)} of the input cached, saved {savedOf(value.usage, value.savings)}
+              </>
+            )}
           </p>
+          {what === "cost" && value.usage.unpriced_calls > 0 && (
+            <p className="quiet">The chart leaves out {plural(value.usage.unpriced_calls, "call")} of unknown price.</p>
+          )}
           <Suspense fallback={<LoadingNotice what="the chart" />}>
             <UsageChart report={value} what={what} by={by} />
           </Suspense>

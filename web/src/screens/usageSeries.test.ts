@@ -8,7 +8,7 @@ function used(calls: number): UsageTotals {
 
 function report(...times: readonly (readonly [at: number, crew: string, agent: string, calls: number])[]): UsageReport {
   const all = times.map(([at, crew, agent, calls]) => ({ at, crew, agent, usage: used(calls) }));
-  return { runs: 1, usage: used(0), crews: [], unread: [], step_ms: 1_000, times: all };
+  return { runs: 1, usage: used(0), savings: { saved_micros: 0, unknown_calls: 0 }, crews: [], unread: [], step_ms: 1_000, times: all };
 }
 
 const calls = ({ calls: all }: UsageTotals): number => all;

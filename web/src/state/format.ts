@@ -1,5 +1,5 @@
 /** Formats numbers and times for people. */
-import type { UsageTotals } from "../api/types";
+import type { CacheSavings, UsageTotals } from "../api/types";
 
 export function money(micros: number): string {
   const dollars = micros / 1_000_000;
@@ -10,6 +10,24 @@ export function money(micros: number): string {
 /** The cost of calls; unknown if the price of one of them is. */
 export function costOf(used: Pick<UsageTotals, "cost_micros" | "unpriced_calls">): string {
   return used.unpriced_calls > 0 ? "unknown" : money(used.cost_micros);
+}
+
+/** The part of the input that was read from a cache, rounded down; "-" if nothing was. */
+export function cachedShare(used: Pick<UsageTotals, "cache_read_tokens" | "input_tokens">): string {
+  if (!used.cache_read_tokens) return "-";
+  return `${Math.floor((used.cache_read_tokens * 100) / Math.max(used.input_tokens, used.cache_read_tokens))}%`;
+}
+
+/** What caching saved; unknown if it is for one of the calls, "-" if nothing was cached. */
+export function savedOf(used: Pick<UsageTotals, "cache_read_tokens" | "cache_write_tokens">, savings: CacheSavings): string {
+  if (!used.cache_read_tokens && !used.cache_write_tokens) return "-";
+  if (savings.unknown_calls > 0) return "unknown";
+  return savings.saved_micros < 0 ? `-${money(-savings.saved_micros)}` : money(savings.saved_micros);
+}
+
+/** A number of tokens, and how many of them came from a cache. */
+export function tokenText(tokens: number, cached: number): string {
+  return cached ? `${count(tokens)} (${count(cached)} cached)` : count(tokens);
 }
 
 export function count(number: number): string {

@@ -205,9 +205,9 @@ describe("a transcript", () => {
   const CALLED = { type: "model.called", agent: "a", call: "1" };
 
   test("tells what each reply took", () => {
-    const usage = { input_tokens: 3, output_tokens: 2, cost_micros: 7, unpriced_calls: 1 };
+    const usage = { input_tokens: 3, cache_read_tokens: 1, output_tokens: 2, cost_micros: 7, unpriced_calls: 1 };
     const projection = projectRun(events(CALLED, { type: "model.replied", agent: "a", call: "1", text: "Hi", model: "x:y", usage }));
-    expect(projection.transcript[0]?.call).toEqual({ model: "x:y", tokens: 5, costMicros: 7, isUnpriced: true, ms: 1 });
+    expect(projection.transcript[0]?.call).toEqual({ model: "x:y", tokens: 5, cachedTokens: 1, costMicros: 7, isUnpriced: true, ms: 1 });
   });
 
   test("has a tool and what it returned in one entry", () => {

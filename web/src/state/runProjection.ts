@@ -25,6 +25,8 @@ export interface CallFacts {
   /** Empty if it is the agent's own model. */
   readonly model: string;
   readonly tokens: number;
+  /** Those that the provider read from its cache. */
+  readonly cachedTokens: number;
   readonly costMicros: number;
   /** Whether the model has no known price: then the cost is unknown, not zero. */
   readonly isUnpriced: boolean;
@@ -84,6 +86,7 @@ export class RunProjection {
   now = 0;
   eventCount = 0;
   tokens = 0;
+  cachedTokens = 0;
   costMicros = 0;
   unpricedCalls = 0;
   /** Crews and groups that have returned, until the next turn shows to which agent; by level. */
@@ -255,6 +258,7 @@ const EVENT_HANDLERS: Record<string, EventHandler> = {
     if (textOf(event, "text") && !textOf(event, "purpose"))
       projection.replies.set(nodeKey(path, agent), projection.addEntry(event, "reply", agent, textOf(event, "text"), "", call));
     projection.tokens += call.tokens;
+    projection.cachedTokens += call.cachedTokens;
     projection.costMicros += call.costMicros;
     projection.unpricedCalls += call.isUnpriced ? 1 : 0;
   },
@@ -371,6 +375,7 @@ function callFacts(event: RunEvent, span: Span | undefined): CallFacts {
   return {
     model: textOf(event, "model"),
     tokens: numberOf(used, "input_tokens") + numberOf(used, "output_tokens"),
+    cachedTokens: numberOf(used, "cache_read_tokens"),
     costMicros: numberOf(used, "cost_micros"),
     isUnpriced: numberOf(used, "unpriced_calls") > 0,
     ms: span ? event.at - span.from : 0,

@@ -21,7 +21,7 @@ def cost(usage: Usage) -> str:
     return dollars(usage.cost_micros) if usage.cost_micros else NOTHING
 
 
-def cached_share(usage: Usage) -> str:
+def cache_share(usage: Usage) -> str:
     """The part of the input that was read from a cache."""
     if not usage.cache_read_tokens:
         return NOTHING
@@ -29,7 +29,7 @@ def cached_share(usage: Usage) -> str:
     return f"{usage.cache_read_tokens * 100 // max(usage.input_tokens, usage.cache_read_tokens)}%"
 
 
-def saved(savings: CacheSavings | None) -> str:
+def savings_text(savings: CacheSavings | None) -> str:
     """What caching saved; None if nothing was cached."""
     if savings is None:
         return NOTHING
@@ -39,7 +39,7 @@ def saved(savings: CacheSavings | None) -> str:
 
 
 def usage_cells(usage: Usage) -> tuple[str, str, str, str, str]:
-    tokens = f"{usage.input_tokens:,}", cached_share(usage), f"{usage.output_tokens:,}"
+    tokens = f"{usage.input_tokens:,}", cache_share(usage), f"{usage.output_tokens:,}"
     return f"{usage.calls:,}", *tokens, cost(usage)
 
 

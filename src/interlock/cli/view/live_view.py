@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from interlock.cli.view.answer_prompt import PROMPT, AnswerPrompt
-from interlock.cli.view.columns import UNKNOWN_COST, cached_share, dollars
+from interlock.cli.view.columns import UNKNOWN_COST, cache_share, dollars
 from interlock.cli.view.live_graph import GraphLayout, graph_rows
 from interlock.cli.view.live_rows import FRAME_MS, duration_text, fit_width, row, rule, spinner, tail_of, wrap_words
 from interlock.cli.view.progress import ActiveCall, Progress
@@ -129,7 +129,7 @@ def _totals_row(progress: Progress, width: int, now_ms: int) -> Text:
     usage = progress.usage
     tokens = f"{usage.tokens:,} tokens"
     if width >= 100:
-        cached = f", {cached_share(usage)} cached" if usage.cache_read_tokens else ""
+        cached = f", {cache_share(usage)} cached" if usage.cache_read_tokens else ""
         tokens += f" ({usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out)"
     calls = f"{usage.calls:,} model {'call' if usage.calls == 1 else 'calls'}"
     parts = (duration_text(progress.working_ms(now_ms)), calls, tokens, _cost_text(usage))

@@ -90,7 +90,7 @@ def with_cost(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> Usage:
     return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
 
 
-def uncached_cost(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> int:
+def cost_without_cache(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> int:
     """The cost of a call if nothing of its prompt had been cached, by the prices that give its cost.
 
     0 if the price is unknown, also where the provider reported the cost: its prices are not known here.
@@ -106,7 +106,7 @@ def most_of_prompt(agent: AgentDefinition, tokens: int, cost_of: CostOf) -> int:
     0 if the price is unknown.
     """
     plain = cost_of(agent, Usage(input_tokens=tokens)) or 0
-    if agent.caching == "off":
+    if agent.cache_setting == "off":
         return plain
     return max(plain, cost_of(agent, Usage(input_tokens=tokens, cache_write_tokens=tokens)) or 0)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import cost_of, uncached_cost, with_cost
+from interlock.engine.budgets.limits import cost_of, cost_without_cache, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
 from interlock.engine.outputs.reply_value import read_value
@@ -241,7 +241,7 @@ def _reply_event(
         unconstrained=is_free and not streamed.cut and not reply.tool_calls,
         model=call.effect.model,
         purpose=call.effect.purpose,
-        uncached_micros=uncached_cost(call.agent, usage, price) if is_cached else 0,
+        uncached_micros=cost_without_cache(call.agent, usage, price) if is_cached else 0,
         reasoning=tuple(map(as_storable_block, reply.reasoning)) if reply.reasoning else (),
     )
 

@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
 )
 from pydantic_ai.messages import (
+    CachePoint,
     ModelMessage,
     ModelResponse,
     TextPart,
@@ -113,7 +114,8 @@ async def test_a_conversation_is_shown_as_it_was() -> None:
     )
     first, reply, rest = shown
     assert isinstance(first, WireRequest) and isinstance(reply, ModelResponse) and isinstance(rest, WireRequest)
-    assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two"]
+    # The mark is at the end of what the call before showed.
+    assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two", [CachePoint()]]
     assert reply.parts[0] == TextPart("let me see")
     tools = [(c.tool_name, c.args, c.tool_call_id) for c in reply.parts if isinstance(c, ToolCallPart)]
     assert tools == [(fit_name("mcp:shop/find"), '{"q":1}', "call_0"), (fit_name("mcp:shop/find"), "{}", "call_1")]

@@ -113,6 +113,13 @@ def test_several_crews_have_a_sum(run_id: str) -> None:
     ]
 
 
+def test_a_run_as_a_script_keeps_the_tokens_by_bucket(run_id: str) -> None:
+    Path("again.yaml").write_text(said("runs", "script", run_id))
+    assert "cache_read_tokens: 900" in Path("again.yaml").read_text()
+    again = json.loads(said("run", "crew.yaml", "go", "--script", "again.yaml", "--json").splitlines()[-1])
+    assert again["usage"] == json.loads(said("runs", "show", run_id, "--json"))["usage"]
+
+
 def test_only_some_runs_are_asked_about(run_id: str) -> None:
     assert said("runs", "usage", "--crew", "nobody") == "no matching runs\n"
     assert said("runs", "usage", "--days", "0") == "no matching runs\n"

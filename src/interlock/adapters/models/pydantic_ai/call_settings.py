@@ -7,6 +7,7 @@ Rule 2: for Anthropic and Google the facts about models are ours (`model_facts`)
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_ai.messages import CachePoint
 from pydantic_ai.models import Model
 
 from interlock.adapters.models.openai.endpoint import CallLimits
@@ -78,10 +79,17 @@ def _own(client: Model, model: ModelRef, settings: ModelSettings) -> Wire:
     if asked is None:
         return cache
     if facts is None:
-        return _by_library(model, client.profile, asked)
+        return {**cache, **_by_library(model, client.profile, asked)}
     if model.provider == "anthropic":
         return {**cache, **_anthropic_reasoning(facts, asked, settings.max_tokens)}
     return {"google_thinking_config": _gemini_reasoning(facts, asked)} if facts.ways else {}
+
+
+def mark_of(model: ModelRef, settings: ModelSettings) -> CachePoint | None:
+    """The fourth mark, at the end of the prompt of the call before; None where nothing is marked."""
+    if model.provider != "anthropic" or settings.cache == "off":
+        return None
+    return CachePoint(ttl="1h" if settings.cache == "1h" else "5m")
 
 
 def _anthropic_cache(cache: str) -> Wire:

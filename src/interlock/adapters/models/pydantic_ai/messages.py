@@ -3,6 +3,8 @@
 Rule 1: tool calls get new numbers in every model call: providers accept different ids, and a conversation may contain
 ids of several providers. The same conversation gets the same numbers, so that its start can be cached.
 Rule 2: the results of tools come first in their turn: providers want them directly after the calls.
+Rule 3: where a cache has to be asked, the end of the prompt of the call before is marked, beside the end of this one:
+there the cache has an entry. From one mark it looks back over 20 blocks only; a reply with its results may have more.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,16 +19,21 @@ from interlock.engine.events import ToolRequest
 from interlock.ports import ModelRequest, PromptMessage
 
 
-def conversation_of(request: ModelRequest, server: str = "", system: str = "") -> list[wire.ModelMessage]:
+def conversation_of(
+    request: ModelRequest, server: str = "", system: str = "", mark: wire.CachePoint | None = None
+) -> list[wire.ModelMessage]:
     """The conversation in turns: everything up to the next reply of the model is one request.
 
-    `server` is who gets its reasoning back, and `system` the library's name for it.
+    `server` is who gets its reasoning back, and `system` the library's name for it. `mark` goes to the end of what the
+    call before showed (rule 3).
     """
     turns, calls = list(_turns(request.messages)), _Calls(server, system)
     asked = [n for n, turn in enumerate(turns) if turn[0].role != "assistant"]
-    last = asked[-1] if asked else None
+    last, before = asked[-1:], asked[-2:-1]
     said = [
-        calls.request(turn, request.system if n == last else "") if n in asked else calls.response(turn)
+        calls.request(turn, request.system if n in last else "", mark if n in before else None)
+        if n in asked
+        else calls.response(turn)
         for n, turn in enumerate(turns)
     ]
     return said if asked else [*said, calls.request((), request.system)]
@@ -73,9 +80,13 @@ class _Calls:
         self._numbered[call.id] = (name, number)
         return wire.ToolCallPart(name, fit_arguments(call.arguments), number)
 
-    def request(self, turn: Sequence[PromptMessage], instructions: str) -> wire.ModelRequest:
+    def request(
+        self, turn: Sequence[PromptMessage], instructions: str, mark: wire.CachePoint | None = None
+    ) -> wire.ModelRequest:
         results_first = sorted(turn, key=lambda message: message.role != "tool")
         parts: list[wire.ModelRequestPart] = [self._part(message) for message in results_first]
+        if mark is not None:
+            parts.append(wire.UserPromptPart([mark]))
         return wire.ModelRequest(parts=parts, instructions=fit_text(instructions) or None)
 
     def _part(self, message: PromptMessage) -> wire.ToolReturnPart | wire.UserPromptPart:

@@ -31,7 +31,7 @@ from pydantic_ai.usage import RequestUsage
 from interlock.adapters.config.known_secrets import KnownSecrets, RedactingStream
 from interlock.adapters.models.openai.chat_request import tool_names
 from interlock.adapters.models.openai.endpoint import CallLimits
-from interlock.adapters.models.pydantic_ai.call_settings import call_settings
+from interlock.adapters.models.pydantic_ai.call_settings import call_settings, mark_of
 from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
 from interlock.adapters.models.pydantic_ai.model_facts import facts_of
@@ -91,7 +91,7 @@ class PydanticAIModel:
         pieces = _Pieces(self._model.name, self._keys, is_json=plan is not None and plan.is_json)
         async with model_request_stream(
             self._client,
-            conversation_of(request, self._model.server, self._client.system),
+            conversation_of(request, self._model.server, self._client.system, mark_of(self._model, request.settings)),
             model_settings=cast(ModelSettings, call_settings(self._client, self._model, request, LIMITS)),
             model_request_parameters=_parameters(request, plan),
             instrument=False,

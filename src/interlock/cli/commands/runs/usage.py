@@ -6,7 +6,7 @@ import msgspec
 from interlock.cli.crew_argument import safe_line
 from interlock.cli.options import data_option, json_option
 from interlock.cli.read_only import with_read_only
-from interlock.cli.view.columns import USAGE_HEADS, align_columns, saved, usage_cells
+from interlock.cli.view.columns import USAGE_HEADS, align_columns, savings_text, usage_cells
 from interlock.compose.interlock import Interlock
 from interlock.compose.usage import DAY_MS, CostReport
 from interlock.engine.events import Usage
@@ -46,13 +46,13 @@ def _print_usage(spent: CostReport) -> None:
     rows = [("crew", "agent", "runs", *USAGE_HEADS, "saved")]
     for crew in spent.crews:
         whole = crew.savings if crew.savings_by_agent else None
-        rows.append((safe_line(crew.crew), "", f"{crew.runs:,}", *usage_cells(crew.usage), saved(whole)))
+        rows.append((safe_line(crew.crew), "", f"{crew.runs:,}", *usage_cells(crew.usage), savings_text(whole)))
         for agent, used in crew.agents.items():
-            of_agent = saved(crew.savings_by_agent.get(agent))
+            of_agent = savings_text(crew.savings_by_agent.get(agent))
             rows.append(("", safe_line(agent), "", *usage_cells(used), of_agent))
     if len(spent.crews) > 1:
         whole = spent.savings if any(crew.savings_by_agent for crew in spent.crews) else None
-        rows.append(("all", "", f"{spent.runs:,}", *usage_cells(spent.usage), saved(whole)))
+        rows.append(("all", "", f"{spent.runs:,}", *usage_cells(spent.usage), savings_text(whole)))
     for n, line in enumerate(align_columns(rows, NAME_COLUMNS)):
         click.secho(line, dim=n == 0)
 
