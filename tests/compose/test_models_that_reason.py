@@ -105,7 +105,7 @@ async def test_thirty_calls_read_nine_tenths_from_the_cache(tmp_path: Path, monk
 async def test_many_calls_in_one_reply_do_not_put_the_cache_out_of_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache is looked for over twenty blocks, where a run of calls or of results is one."""
+    """From a mark the cache looks back over twenty blocks; the end of the prompt before has a mark of its own."""
     model = "anthropic:claude-sonnet-4-6"
     many = [Say(reasoning="hm", uses=tuple(Use(name="find", arguments={"q": f"{n}"}) for n in range(25)))] * 3
     with AnthropicServer(*many, DONE, has_cache=True) as server:

@@ -7,6 +7,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     start TEXT           a run begins; `continue TEXT` begins another from the history of this one
     pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
+    think TEXT           the model whose reply is told next has reasoned this; `think P: TEXT` for provider P, signed
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
     use AGENT: TOOL JSON the model of AGENT calls one tool with these arguments; ` + ` stands between several
     emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
@@ -106,6 +107,7 @@ from interlock.engine.events import (
     ModelFailed,
     ModelReplied,
     ParkRequested,
+    ReasoningBlock,
     Reserved,
     RunResumed,
     RunStarted,
@@ -142,6 +144,7 @@ class Story:
             "sub": self._sub,
             "pass": self._pass,
             "mail": self._mail,
+            "think": self._think,
             "type": self._type,
             "history": self._history,
             "view": self._view,
@@ -224,12 +227,15 @@ class Story:
         self.names: dict[str, str] = {}
         self.passed_ms = 0
         self.mail: tuple[str, ...] = ()
+        self.reasoning: tuple[ReasoningBlock, ...] = ()
         self.paused: dict[str, int] = {}
         self.held: set[str] = set()
 
     def hear(self, event: IncomingEvent) -> Step:
         event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms, mail=self.mail)
-        self.passed_ms, self.mail = 0, ()
+        if self.reasoning:
+            event = msgspec.structs.replace(event, reasoning=self.reasoning)
+        self.passed_ms, self.mail, self.reasoning = 0, (), ()
         step = self.run.apply(event)
         self.events.append(event)
         self.facts.append(step.facts)
@@ -452,6 +458,11 @@ class Story:
         agent, kind = _said(rest)
         return RunStarted(crew="story", input=kind, rules=RULES, entry=agent, heard=_broadcast(kind), delivery=7)
 
+    def _think(self, rest: str) -> str:
+        provider, _, text = rest.rpartition(": ")
+        self.reasoning += (ReasoningBlock(provider=provider, text=text, data="signed" if provider else ""),)
+        return ""
+
     def _mail(self, rest: str) -> str:
         self.mail = tuple(name.strip() for name in rest.split(","))
         return ""
@@ -653,7 +664,9 @@ def _usage(effect: Settle) -> str:
 
 def _message(message: TurnMessage) -> str:
     calls = ", ".join(call.name for call in message.tool_calls)
-    return _one_line(f"{message.role}: {message.text}" + (f" (calls {calls})" if calls else "")).replace(":  ", ": ")
+    thoughts = "".join(f" (reasoned for {block.provider}: {block.text})" for block in message.reasoning)
+    said = f"{message.role}: {message.text}{thoughts}" + (f" (calls {calls})" if calls else "")
+    return _one_line(said).replace(":  ", ": ")
 
 
 def _among(candidates: tuple[Candidate, ...]) -> str:

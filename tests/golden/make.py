@@ -95,6 +95,7 @@ STORIES = (
     "memory_of_children_comes_back_in_file_order",
     "nudges_for_conflict_and_for_no_signal_share_one_allowance",
     "outputs_of_tools_come_in_the_order_of_the_calls",
+    "reasoning_stays_in_the_tool_loop_of_its_turn",
     "recognition_is_tolerant",
     "retries",
     "tells_all_fire_whatever_wins",

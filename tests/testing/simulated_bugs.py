@@ -13,22 +13,32 @@ from interlock.adapters.store_rules.record_format import Tip
 from interlock.crew.definition import CrewDefinition
 from interlock.engine import run as step
 from interlock.engine.effects import CallModel, Effect, SetTimer, StartChild
-from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, ParkRequested, RunResumed, Usage
+from interlock.engine.events import (
+    ChildReturned,
+    IncomingEvent,
+    ModelReplied,
+    ParkRequested,
+    ReasoningBlock,
+    RunResumed,
+    Usage,
+)
 from interlock.engine.flow import control, groups, sub_crews, waits
 from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.candidates import Verb
 from interlock.engine.run import Run, Step
 from interlock.engine.stages import ConcludeTurn, FinishRun, TransferControl
 from interlock.engine.transition import Transition
-from interlock.engine.turns import model_calls
+from interlock.engine.turns import model_calls, tool_calls
 from interlock.errors import OutOfOrder, RunError, StoreFailed
 from interlock.ports import AppendResult, AtomicWrites, Record, RunRow
 from interlock.runtime import commit, live_runs, replay
+from interlock.runtime.calls import reply_stream
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.resumption import Resumption
 from interlock.runtime.live_runs import LiveRun, LiveRuns
 from interlock.runtime.runner import GivenAnswer, Runner
+from interlock.signals.reasoning_tags import SplitText
 from interlock.testing import Faults, MemoryStore
 
 PARKED_OFTEN = Faults(parked=0.5, crash=0.01, stalled=0)
@@ -190,6 +200,20 @@ def lets_tools_steer(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(step._STAGE_HANDLERS, ConcludeTurn, gullible)
 
 
+def leaves_reasoning_in_the_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reply_stream, "split_reasoning", lambda text: SplitText(text, ""))
+
+
+def sends_reasoning_to_others(patch: pytest.MonkeyPatch) -> None:
+    seen = list[ReasoningBlock]()
+
+    def everything(event: ModelReplied) -> tuple[ReasoningBlock, ...]:
+        seen.extend(event.reasoning)
+        return tuple(seen)
+
+    patch.setattr(tool_calls, "reasoning_to_return", everything)
+
+
 def lets_calls_go_on(patch: pytest.MonkeyPatch) -> None:
     """Calls that are not needed any more are not stopped."""
     patch.setattr(LiveRun, "cancel_work", lambda self, key: None)
@@ -301,6 +325,8 @@ BUGS = (
     Planted(asks_a_finished_call_again, ("nothing finished is run again",)),
     Planted(forgets_timers, ("every run comes to its end",), {"faults": Faults(hanging=0.2, crash=0.05)}),
     Planted(forgets_calls, ("what is ordered is done",)),
+    Planted(leaves_reasoning_in_the_text, ("reasoning is no text",)),
+    Planted(sends_reasoning_to_others, ("reasoning stays with its turn",)),
     Planted(allows_one_handoff_more, ("departures are bounded",)),
     Planted(does_not_count_groups, ("departures are bounded",)),
     Planted(takes_a_reply_twice, ("an answer counts once",)),

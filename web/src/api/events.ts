@@ -18,6 +18,17 @@ export interface Delta {
   readonly path?: readonly string[];
 }
 
+/** A piece of what a model thinks before it replies. It is not in the journal and has no sequence number. */
+export interface ReasoningDelta {
+  readonly run: string;
+  readonly type: "reasoning.delta";
+  readonly agent: string;
+  readonly text: string;
+  /** The pieces of the reply so far were reasoning too. */
+  readonly takes_back?: boolean;
+  readonly path?: readonly string[];
+}
+
 /** A line by which a tool shows how far it is. It is not in the journal and has no sequence number. */
 export interface ToolProgress {
   readonly run: string;
@@ -28,11 +39,13 @@ export interface ToolProgress {
   readonly path?: readonly string[];
 }
 
-export type StreamEvent = RunEvent | Delta | ToolProgress;
+export type StreamEvent = RunEvent | Delta | ReasoningDelta | ToolProgress;
+
+const DELTA_TYPES: ReadonlySet<string> = new Set(["model.delta", "reasoning.delta", "tool.progress"]);
 
 /** True for what is shown while it happens and never stored. */
-export function isDelta(event: StreamEvent): event is Delta | ToolProgress {
-  return event.type === "model.delta" || event.type === "tool.progress";
+export function isDelta(event: StreamEvent): event is Delta | ReasoningDelta | ToolProgress {
+  return DELTA_TYPES.has(event.type);
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,10 +1,11 @@
 import { useMemo, useState } from "react";
 import type { AgentModel } from "../api/types";
-import type { RunProjection, TranscriptEntry } from "../state/runProjection";
+import type { PartialReply, RunProjection, TranscriptEntry } from "../state/runProjection";
 import { Choice } from "../ui/Choice";
 import { EmptyNotice } from "../ui/Notes";
 import { PlainText } from "../ui/PlainText";
 import { Entry } from "./TranscriptEntry";
+import { Reasoning } from "./Reasoning";
 import { useStickToEnd } from "./useStickToEnd";
 import { useWindow } from "./useWindow";
 
@@ -43,22 +44,23 @@ export function Transcript({ projection, version, models, isLive }: Props) {
             <Entry key={entry.key} entry={entry} model={entry.call?.model || names.get(laneOf(entry)) || ""} isPlain={isPlain} />
           ))}
           {later}
-          {!later && [...projection.partialReplies].map(([place, text]) => <TypingEntry key={place} place={place} text={text} agent={agent} />)}
+          {!later && [...projection.partialReplies].map(([place, reply]) => <TypingEntry key={place} place={place} reply={reply} agent={agent} />)}
         </div>
       </div>
     </div>
   );
 }
 
-function TypingEntry({ place, text, agent }: { place: string; text: string; agent: string }) {
+function TypingEntry({ place, reply, agent }: { place: string; reply: PartialReply; agent: string }) {
   const [level = "", name = ""] = place.split("\u0000");
   if (agent && agent !== (level ? `${level} › ${name}` : name)) return null;
   return (
     <div className="entry entry-saying">
       <p className="entry-head">
-        <bdi className="author">{name}</bdi> is typing…
+        <bdi className="author">{name}</bdi> {reply.text ? "is typing…" : "is thinking…"}
       </p>
-      <PlainText text={text} />
+      {reply.reasoning && <Reasoning text={reply.reasoning} />}
+      <PlainText text={reply.text} />
     </div>
   );
 }

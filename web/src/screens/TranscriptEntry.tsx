@@ -6,6 +6,7 @@ import type { CallFacts, EntryKind, TranscriptEntry } from "../state/runProjecti
 import { tokenText, formatTime, duration, money } from "../state/format";
 import { CopyButton } from "../ui/CopyButton";
 import { OneLine, PlainText } from "../ui/PlainText";
+import { Reasoning } from "./Reasoning";
 
 /** Entries that may have a heading only. */
 const HEADING_ONLY_KINDS: ReadonlySet<EntryKind> = new Set(["end", "note"]);
@@ -45,6 +46,7 @@ function Body({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) 
   const unseen = (entry.marks ?? []).filter((mark) => !entry.text.includes(mark) || isPlain);
   return (
     <>
+      {entry.reasoning && <Reasoning text={entry.reasoning} />}
       {isFormatted ? <RichText entry={entry} /> : <PlainText text={entry.text} />}
       {unseen.length > 0 && (
         <p className="marks">

@@ -28,6 +28,20 @@ describe("a run projection", () => {
     expect(projectRun(RUN).status).toBe("completed");
   });
 
+  test("keeps what a model thinks apart from what it says", () => {
+    const projection = projectRun(RUN, 3);
+    const place = nodeKey([], "a");
+    projection.apply({ run: "r", type: "model.delta", agent: "a", text: "hm" });
+    projection.apply({ run: "r", type: "reasoning.delta", agent: "a", text: "", takes_back: true });
+    expect(projection.partialReplies.get(place)).toEqual({ text: "", reasoning: "hm" });
+    projection.apply({ run: "r", type: "reasoning.delta", agent: "a", text: ", so" });
+    projection.apply({ run: "r", type: "model.delta", agent: "a", text: "Over" });
+    expect(projection.partialReplies.get(place)).toEqual({ text: "Over", reasoning: "hm, so" });
+    for (const event of events({ type: "model.replied", agent: "a", call: "1", text: "Over", reasoning: "hm, so" })) projection.apply(event);
+    expect(projection.partialReplies.size).toBe(0);
+    expect(projection.transcript.at(-1)).toMatchObject({ kind: "reply", text: "Over", reasoning: "hm, so" });
+  });
+
   test("drops the partial reply of a cancelled call, and of a call that a parked run repeats", () => {
     for (const last of [
       { type: "model.cancelled", agent: "a", call: "1" },

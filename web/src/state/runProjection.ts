@@ -1,5 +1,5 @@
 /** The state of a run, built from its events. Rule: only `apply` changes a projection, and it depends on the events alone. */
-import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type RunEvent, type StreamEvent } from "../api/events";
+import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type ReasoningDelta, type RunEvent, type StreamEvent } from "../api/events";
 import { MESSAGE_HANDLERS, MESSAGE_TOOLS } from "./messageEvents";
 import { needsResume } from "./format";
 
@@ -15,11 +15,21 @@ export interface TranscriptEntry {
   readonly note: string;
   /** Signals of a reply, as they are spelled in it. */
   readonly marks?: readonly string[];
+  /** What the model thought before its reply. */
+  readonly reasoning?: string;
   /** What the model call behind a reply took. */
   readonly call?: CallFacts;
   /** What a tool returned. */
   readonly result?: ToolResult;
 }
+
+/** A reply that is still streaming, and what its model has thought so far. */
+export interface PartialReply {
+  readonly text: string;
+  readonly reasoning: string;
+}
+
+const NOTHING_SAID: PartialReply = { text: "", reasoning: "" };
 
 export interface CallFacts {
   /** Empty if it is the agent's own model. */
@@ -78,7 +88,7 @@ export class RunProjection {
   /** The state of an agent, from `agent.state`. */
   readonly states = new Map<string, string>();
   /** Replies that are still streaming, by level and name. */
-  readonly partialReplies = new Map<string, string>();
+  readonly partialReplies = new Map<string, PartialReply>();
   status = "running";
   reason = "";
   detail = "";
@@ -103,12 +113,15 @@ export class RunProjection {
 
   apply(event: StreamEvent): void {
     if (!isDelta(event)) this.applyEvent(event);
-    else if (event.type === "model.delta") this.applyDelta(event);
+    else if (event.type !== "tool.progress") this.applyDelta(event);
   }
 
-  private applyDelta(delta: Delta): void {
+  private applyDelta(delta: Delta | ReasoningDelta): void {
     const place = nodeKey(delta.path ?? NO_PATH, delta.agent);
-    this.partialReplies.set(place, (this.partialReplies.get(place) ?? "") + delta.text);
+    const { text, reasoning } = this.partialReplies.get(place) ?? NOTHING_SAID;
+    if (delta.type === "model.delta") this.partialReplies.set(place, { text: text + delta.text, reasoning });
+    else if (delta.takes_back) this.partialReplies.set(place, { text: "", reasoning: reasoning + text + delta.text });
+    else this.partialReplies.set(place, { text, reasoning: reasoning + delta.text });
   }
 
   private applyEvent(event: RunEvent): void {
@@ -255,8 +268,12 @@ const EVENT_HANDLERS: Record<string, EventHandler> = {
     projection.replies.delete(nodeKey(path, agent));
     const call = callFacts(event, span);
     // The result of a call for a choice or a verdict is in the event that follows it.
-    if (textOf(event, "text") && !textOf(event, "purpose"))
-      projection.replies.set(nodeKey(path, agent), projection.addEntry(event, "reply", agent, textOf(event, "text"), "", call));
+    const reasoning = textOf(event, "reasoning");
+    if ((textOf(event, "text") || reasoning) && !textOf(event, "purpose")) {
+      const at = projection.addEntry(event, "reply", agent, textOf(event, "text"), "", call);
+      projection.replies.set(nodeKey(path, agent), at);
+      if (reasoning) projection.updateEntry(at, { reasoning });
+    }
     projection.tokens += call.tokens;
     projection.cachedTokens += call.cachedTokens;
     projection.costMicros += call.costMicros;

@@ -13,10 +13,11 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import Usage
 from interlock.engine.run import Run
 from interlock.ids import parent_of, run_of
-from interlock.ports import Record, SealedRecord
+from interlock.ports import ModelRequest, Record, SealedRecord
 from interlock.runtime.stored_crews import as_stored_form
 from interlock.testing.simulation.faults import Injected, Violation
 from interlock.testing.simulation.laws import outstanding_calls
+from interlock.testing.simulation.random_model import THOUGHT, owner_of_thought
 from interlock.testing.simulation.run_model import Finding, RunModel
 from interlock.testing.simulation.simulated_loop import SimulatedLoop
 
@@ -102,6 +103,18 @@ class InvariantChecker:
             self.report_violation(
                 "a tool that is not idempotent runs once", f"{kind} call {key} is made again without an order"
             )
+
+    def on_request(self, request: ModelRequest) -> None:
+        """Checks a request: reasoning is in it only as the agent's own, and only where it called tools."""
+        owner = owner_of_thought(request)
+        for message in request.messages:
+            blocks = message.reasoning
+            is_sent_back = bool(message.tool_calls) and all(block.text.startswith(owner) for block in blocks)
+            if THOUGHT in message.text or (blocks and not is_sent_back):
+                what = f"call {request.key} of {request.agent} is shown reasoning: {message}"
+                self.report_violation("reasoning stays with its turn", what)
+        if THOUGHT in request.system:
+            self.report_violation("reasoning stays with its turn", f"the instructions of {request.key} hold reasoning")
 
     def on_decision_started(self, process: int, key: str) -> None:
         """Notes that a process decides about a call, before it makes the call."""

@@ -47,6 +47,7 @@ from interlock.messages.states import MOVES, AgentState
 from interlock.ports import Record
 from interlock.signals.matching import SignalMatcher
 from interlock.testing.simulation.ledger import JournalTally, begins_round, calls_of, is_stale
+from interlock.testing.simulation.random_model import THOUGHT
 
 # DESIGN.md section 7: how a run may end, and with which reasons.
 REASONS = {
@@ -139,6 +140,15 @@ def only_own_words_steer(seen: RecordContext) -> Iterator[str]:
             yield f"{event.signal} was seen in the reply {first.text!r} of {event.agent}, which does not hold it"
         elif event.steers and first.tool_calls:
             yield f"{event.signal} of {event.agent} steers, and the reply that holds it calls tools"
+
+
+def reasoning_is_no_text(seen: RecordContext) -> Iterator[str]:
+    """What a model reasoned is in its reply as reasoning, and in nothing that follows from the reply."""
+    first = seen.events[0]
+    if isinstance(first, ModelReplied) and THOUGHT in first.text:
+        yield f"the reply of {first.agent} at seq {seen.record.seq} holds reasoning: {first.text!r}"
+    if THOUGHT.encode() in msgspec.json.encode(seen.events[1:]):
+        yield f"what followed at seq {seen.record.seq} holds reasoning: {_names(seen.events[1:])}"
 
 
 def departures_are_bounded(seen: RecordContext) -> Iterator[str]:
@@ -321,6 +331,7 @@ LAWS: tuple[Law, ...] = (
     keys_are_used_once,
     an_answer_counts_once,
     only_own_words_steer,
+    reasoning_is_no_text,
     departures_are_bounded,
     turns_are_bounded,
     working_time_is_bounded,

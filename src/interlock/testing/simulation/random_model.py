@@ -1,4 +1,4 @@
-"""A model with random replies: legal signals, none, several, wrong ones, and tool calls.
+"""A model with random replies: legal signals, none, several, wrong ones, tool calls, and reasoning.
 
 Rule 1: a reply depends on the seed, the call and its number of tries; not on the order of calls.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
 from interlock.ids import without_number
 from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, ToolSchema
 from interlock.testing.simulation.random_messages import mail_calls
@@ -18,6 +18,10 @@ from interlock.testing.simulation.seeds import chance_of
 
 WORDS = ("so", "well", "then", "yes", "no", "two and two", "một hai", "as you said", "the report", "42")
 STRANGE_MARKS = ("[NOPE]", "[]", "[end", "`[END]`", "> [END]", "[STOP]", "[x](y)", "\\[END]")
+
+
+# In all reasoning, and in nothing else.
+THOUGHT = "§thought§"
 
 
 class RandomModel:
@@ -36,10 +40,31 @@ class RandomModel:
             if request.purpose
             else self._turn_reply(crew, request.agent, chance)
         )
+        text, reasoning = self._with_reasoning(crew, request, text, times)
+        for block in reasoning:
+            yield ReasoningDelta(block.text)
         yield Delta(text)
         yield ModelReply(
-            text=text, usage=_usage(chance), tool_calls=mail_calls(request, chance) or _calls(request, chance)
+            text=text,
+            usage=_usage(chance),
+            tool_calls=mail_calls(request, chance) or _calls(request, chance),
+            reasoning=reasoning,
         )
+
+    def _with_reasoning(
+        self, crew: CrewDefinition, request: ModelRequest, text: str, times: int
+    ) -> tuple[str, tuple[ReasoningBlock, ...]]:
+        """The reply with a block of reasoning that holds a mark: between tags, closed or not, or as a provider's."""
+        chance = chance_of(self._seed, f"{request.key}:{times}:reasoning")
+        luck = chance.random()
+        if luck > 0.4:
+            return text, ()
+        thought = f"{owner_of_thought(request)} {' '.join(self._marks(crew, request.agent, chance))}"
+        if luck < 0.1:
+            return f"<think>\n{thought}\n</think>\n{text}", ()
+        if luck < 0.2:
+            return f"{text}\n<reasoning>{thought}", ()
+        return text, (ReasoningBlock(provider="random", text=thought, data="signed" * (luck < 0.3)),)
 
     def _advisory_reply(self, crew: CrewDefinition, request: ModelRequest, chance: Random) -> str:
         """Mostly JSON, as an advisory call requires."""
@@ -75,6 +100,11 @@ class RandomModel:
             return chance.choices([*STRANGE_MARKS, *others], k=2)
         mark = chance.choice(own)
         return [chance.choice([mark, mark, mark.lower(), mark.replace("_", " ")])]
+
+
+def owner_of_thought(request: ModelRequest) -> str:
+    """How the reasoning of an agent begins; a law looks for it in all requests."""
+    return f"{THOUGHT} of {'/'.join((*request.path, request.agent))}:"
 
 
 def _usage(chance: Random) -> Usage:

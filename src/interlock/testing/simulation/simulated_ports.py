@@ -269,6 +269,7 @@ class SimulatedModel:
         gate.boundary("ask")
         gate.watch.on_call_started(gate.number, "model", request.key)
         gate.checker.on_call_started(gate.number, "model", request.key, repeatable=True)
+        gate.checker.on_request(request)
         try:
             await self._inject_trouble(request.key)
             async with aclosing(self._model.reply(request)) as pieces:  # type: ignore[type-var]
