@@ -102,6 +102,24 @@ async def test_thirty_calls_read_nine_tenths_from_the_cache(tmp_path: Path, monk
     assert usage.cache_write_tokens > 0
 
 
+async def test_many_calls_in_one_reply_do_not_put_the_cache_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a mark the cache looks back over twenty blocks; the end of the prompt before has a mark of its own."""
+    model = "anthropic:claude-sonnet-4-6"
+    many = [Say(reasoning="hm", uses=tuple(Use(name="find", arguments={"q": f"{n}"}) for n in range(25)))] * 3
+    with AnthropicServer(*many, DONE, has_cache=True) as server:
+        point(server, model, monkeypatch)
+        async with Interlock(tmp_path) as box:
+            run = await box.start(desk(model), "Look up gulls.")
+            assert (await run.result()).status == "completed"
+            replied = [event async for event in run.events() if isinstance(event, ModelRepliedEvent)]
+        assert server.refusals == []
+    spent = [event.usage for event in replied]
+    for before, after in itertools.pairwise(spent):
+        assert after.cache_read_tokens == before.cache_read_tokens + before.cache_write_tokens > 0
+
+
 @pytest.mark.parametrize("cache", ["on", "1h", "off"])
 async def test_the_cache_is_asked_for_as_the_agent_says(
     cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +148,21 @@ async def test_a_value_that_is_wrong_is_given_again_after_reasoning(
     assert result.value == {"birds": 7}
 
 
+@pytest.mark.parametrize(("server_of", "model"), [BOTH[0], BOTH[1], BOTH[3]])
+async def test_a_reply_is_held_to_its_marks_after_a_tool_loop_with_reasoning(
+    server_of: Server, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Say(reasoning="[ASK] or", text='{"text": "Gulls.", "signal": "[DONE]"}')
+    with server_of(searching(1), held) as server:
+        point(server, model, monkeypatch)
+        clerk = Agent("clerk", LONG, model=model, tools=[find], reasoning="low", on={"[DONE]": END, "[ASK]": END})
+        crew = Crew("desk", agents=[clerk], settings={"signal_mode": "constrained"})
+        async with Interlock(tmp_path) as box:
+            result = await (await box.start(crew, "Look up gulls.")).result()
+        assert (result.reason, server.refusals) == ("signal:[DONE]", [])
+    assert result.output == "Gulls.\n[DONE]"
+
+
 async def test_a_backup_of_another_provider_goes_on_without_the_reasoning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,14 +183,20 @@ async def test_reasoning_is_stored_with_its_reply_and_never_shown_to_others(
 ) -> None:
     model = "anthropic:claude-sonnet-4-6"
     writer = Agent("writer", "Write.", model=model, reasoning="low", on={"[DRAFT]": "editor"})
-    editor = Agent("editor", "Edit.", model=model, reasoning="low", on={"[DONE]": END})
-    replies = (Say(reasoning="secret plan", text="Gulls!\n[DRAFT]"), DONE)
+    editor = Agent("editor", "Edit.", model=model, reasoning="low", on={"[REWRITE]": "writer", "[DONE]": END})
+    replies = (
+        Say(reasoning="secret plan", text="Gulls!\n[DRAFT]"),
+        Say(reasoning="too short", text="More.\n[REWRITE]"),
+        Say(reasoning="longer then", text="Gulls and gulls!\n[DRAFT]"),
+        DONE,
+    )
     with AnthropicServer(*replies) as server:
         point(server, model, monkeypatch)
         async with Interlock(tmp_path) as box:
             run = await box.start(Crew("pair", agents=[writer, editor]), "Gulls.")
             assert (await run.result()).status == "completed"
             events = [event async for event in run.events()]
-        assert "secret plan" not in str(server.requests[1])
+        assert server.refusals == [] and len(server.requests) == 4
+        assert not any(words in str(server.requests) for words in ("secret plan", "too short", "longer then"))
     replied = [event for event in events if isinstance(event, ModelRepliedEvent)]
-    assert [event.reasoning for event in replied] == ["secret plan", "that is it"]
+    assert [event.reasoning for event in replied] == ["secret plan", "too short", "longer then", "that is it"]

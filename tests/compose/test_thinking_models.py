@@ -2,7 +2,6 @@
 
 import asyncio
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ async def look() -> str:
     return "nothing yet"
 
 
-async def finished(box: Interlock, crew: CrewDefinition) -> tuple[Any, list[Event], list[Mapping[str, Any]]]:
+async def finished(box: Interlock, crew: CrewDefinition) -> tuple[Any, list[Event], list[dict[str, Any]]]:
     """The result, what is stored, and what watchers saw."""
     async with box, asyncio.timeout(PATIENCE_SECONDS):
         run = await box.start(crew, "go")

@@ -110,6 +110,10 @@ def asked_first(look_at: Callable[[ModelRequest], Any], *lines: Line) -> Look:
     return look
 
 
+def setting_of_model(key: str) -> Callable[[ModelRequest], Any]:
+    return lambda request: getattr(request.settings, key)
+
+
 def kept(look_at: Callable[[Interlock, CrewDefinition], Coroutine[Any, Any, Any]]) -> Look:
     """Something of a run in a data folder."""
 
@@ -543,9 +547,7 @@ RUNS: dict[str, Case] = {
     ),
     "agents[].top_k": Case(agent("top_k: <>"), "1", "5", asked_first(lambda request: request.top_k), (1, 5)),
     **{
-        f"agents[].{key}": Case(
-            agent(f"{key}: <>"), *written, asked_first(lambda request, key=key: getattr(request.settings, key)), read
-        )
+        f"agents[].{key}": Case(agent(f"{key}: <>"), *written, asked_first(setting_of_model(key)), read)
         for key, written, read in (
             ("reasoning", ('"off"', "2000"), ("off", 2000)),
             ("cache", ('"off"', "1h"), ("off", "1h")),

@@ -33,7 +33,7 @@ async def asked(
                 async for piece in model.reply(request):
                     if isinstance(piece, Delta):
                         deltas.append(piece.text)
-                    else:
+                    elif isinstance(piece, ModelReply):
                         reply = piece
         finally:
             await model.close()

@@ -33,7 +33,11 @@ def reply_of(*events: dict[str, Any] | bytes) -> tuple[str, ModelReply]:
 
 
 def test_events_that_nobody_knows_are_skipped() -> None:
-    odd = [{"type": "response.confetti.delta", "delta": "x"}, {"type": "response.output_text.delta", "delta": None}, {}]
+    odd: list[dict[str, Any]] = [
+        {"type": "response.confetti.delta", "delta": "x"},
+        {"type": "response.output_text.delta", "delta": None},
+        {},
+    ]
     _, reply = reply_of(*odd, delta("Fine."), DONE, b"[DONE]")
     assert (reply.text, reply.usage.tokens, reply.uncounted) == ("Fine.", 5, False)
 

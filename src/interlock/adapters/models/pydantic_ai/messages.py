@@ -85,7 +85,7 @@ class _Calls:
     ) -> wire.ModelRequest:
         results_first = sorted(turn, key=lambda message: message.role != "tool")
         parts: list[wire.ModelRequestPart] = [self._part(message) for message in results_first]
-        if mark is not None:
+        if mark is not None and any(message.text.strip() for message in turn):  # a mark needs something before it
             parts.append(wire.UserPromptPart([mark]))
         return wire.ModelRequest(parts=parts, instructions=fit_text(instructions) or None)
 
