@@ -41,10 +41,11 @@ def check(crew: str, config: str | None, as_json: bool) -> None:
 
 def _read_crew(crew: str, config: str | None, as_json: bool) -> LoadedCrew:
     try:
-        loaded, functions = read_named_crew(crew, config)
+        named = read_named_crew(crew, config)
+        loaded = named.loaded
         if loaded.crew is None:
             return loaded
-        also = rule_problems(host_settings(config), loaded.crew, tuple(functions))
+        also = rule_problems(host_settings(config), loaded.crew, tuple(named.functions))
         return replace(loaded, problems=(*loaded.problems, *also))
     except BadCrewModule as error:
         if not as_json:
