@@ -18,7 +18,9 @@ def annotator(tools: OpenCalls | None = None) -> EventAnnotator:
 
 def told(*events: dict[str, Any]) -> list[str]:
     seen = annotator()
-    return [line.text.strip() for event in events for line in lines_of(seen.annotate_event({"at": 0, "seq": 1, **event}))]
+    return [
+        line.text.strip() for event in events for line in lines_of(seen.annotate_event({"at": 0, "seq": 1, **event}))
+    ]
 
 
 @pytest.mark.parametrize("decision", ["tool.decided", "hook.decided"])
