@@ -76,14 +76,12 @@ class EffectRunner:
         policies: HostPolicies,
         hub: BroadcastHub,
     ) -> None:
-        outputs = OutputVerdicts(policies.outputs)
-        self._checks = checks = HookChecks(policies.hooks, outputs)
+        self._checks = checks = HookChecks(policies.hooks, OutputVerdicts(policies.outputs))
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
             toolbox=toolbox,
             host_decisions=policies.decisions,
-            outputs=outputs,
             on_delta=on_delta,
             on_reasoning=on_reasoning,
             on_reply_over=on_reply_over,

@@ -34,7 +34,7 @@ class ReplacedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class HookChecks:
     def __init__(self, hooks: HostHooks, outputs: OutputVerdicts) -> None:
-        self.hooks, self._outputs = hooks, outputs
+        self.hooks, self.outputs = hooks, outputs
 
     async def before_model(self, call: PendingModelCall) -> HooksDecided | None:
         """The verdict on a request; None if the call may be made as it is."""
@@ -111,7 +111,7 @@ class HookChecks:
             verdict = msgspec.structs.replace(verdict, replacement=as_storable(judged.value.output))
         found = None
         if verdict.replacement is not None and verdict.stopping_decision is None:
-            found = await self._outputs.of_replacement(live, effect, verdict.replacement)
+            found = await self.outputs.of_replacement(live, effect, verdict.replacement)
         return HooksDecided(call=effect.key, agent=state.agent, verdict=verdict, output=found)
 
 

@@ -22,7 +22,6 @@ from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
-from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
@@ -47,15 +46,12 @@ RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 
 class ModelCalls:
-    """`outputs` gives the verdicts on typed values."""
-
     def __init__(
         self,
         *,
         model_for: ModelFor,
         toolbox: Toolbox,
         host_decisions: HostDecisions,
-        outputs: OutputVerdicts,
         on_delta: OnDelta,
         on_reasoning: OnReasoning,
         on_reply_over: OnReplyOver,
@@ -65,7 +61,7 @@ class ModelCalls:
         hook: Hook | None,
         checks: HookChecks,
     ) -> None:
-        self._checks, self._outputs = checks, outputs
+        self._checks, self._outputs = checks, checks.outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._on_reasoning, self._on_reply_over = on_delta, on_reasoning, on_reply_over
         # Models that began a reply inside a block of reasoning; by their agent where they have no name.

@@ -36,8 +36,8 @@ from interlock.runtime.fork import fork_places, fork_run
 from interlock.testing.simulation.driver import SimulationDriver
 from interlock.testing.simulation.faults import Faults, Injected, Violation
 from interlock.testing.simulation.random_model import RandomModel
-from interlock.testing.simulation.simulated_ports import toolbox_for
 from interlock.testing.simulation.simulated_process import ModelFor
+from interlock.testing.simulation.simulated_tools import toolbox_for
 from interlock.testing.simulation.simulated_world import SimulationPlan
 
 AnyModel = Model | ModelFunction

@@ -24,7 +24,8 @@ from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.simulated_hooks import hooks_of_process
 from interlock.testing.simulation.simulated_loop import Lane, SimulatedClock, SimulatedLoop
-from interlock.testing.simulation.simulated_ports import FaultInjector, SimulatedModel, SimulatedStore, SimulatedToolbox
+from interlock.testing.simulation.simulated_ports import FaultInjector, SimulatedModel, SimulatedStore
+from interlock.testing.simulation.simulated_tools import SimulatedToolbox
 
 T = TypeVar("T")
 
