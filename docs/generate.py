@@ -66,8 +66,8 @@ def model_features() -> str:
         "",
         "Each *works* is a test that runs the real client against a strict provider on the loopback, which refuses",
         "what the real one refuses (`tests/fakes/dialects`). Each *refused by `check`* is a test of `check`. Single",
-        "models may take less than their provider: `check` knows the models that are listed in `adapters/models`.",
-        "How to ask for each: [models](../guide/models.md).",
+        "models may take less than their provider: `check` knows those that are listed in `adapters/models`. How to",
+        "ask for each: [models](../guide/models.md).",
         "",
         *table(),
     ]
