@@ -1,8 +1,7 @@
-"""Checks the rules of [approvals] against the tools of the host and of one crew.
+"""Checks the rules of [approvals] against the tools of the host and of its crews.
 
-Rule 1: a rule about a built-in tool is an error: it would never count.
-Rule 2: a rule that is about no tool here is a warning, and no error: another crew of the same file may have the tool,
-as one in Python that brings its functions along.
+Rule: a rule about no tool is refused, because it would protect nothing. Tools of every crew that the process was given
+count: one file of the host may have rules for several crews.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,7 +15,7 @@ from interlock.approvals.patterns import CallPattern
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.crew.nodes import SourceLocation
-from interlock.crew.problem import Problem, Problems, Severity
+from interlock.crew.problem import Problem, Problems
 from interlock.errors import UsageError, nearest
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
 
@@ -28,7 +27,6 @@ class RuleFault(NamedTuple):
     key: str
     what: str
     advice: str
-    is_error: bool = False
 
     def sentence(self, file: Path | None) -> str:
         return f"{file}:{self.line}: approvals.{self.key}: {self.what}; {self.advice}"
@@ -45,18 +43,18 @@ def rule_faults(
         line = settings.lines.get(pattern.text, 1)
         if pattern.tool in BUILT_IN_TOOLS:
             what = f"'{pattern.tool}' is built in, and no rule can be about it"
-            yield RuleFault(line, key, what, "remove the rule", is_error=True)
+            yield RuleFault(line, key, what, "remove the rule")
             continue
-        what = f"rule '{pattern.text}' is about no tool of this crew or of the host"
-        guess = nearest(pattern.tool, known, "correct or remove it")
-        yield RuleFault(line, key, what, f"{guess} (it is right if another crew has such a tool)")
+        advice = "correct it; rules about tools of another crew belong in a file of its own, see --config"
+        yield RuleFault(line, key, f"there is no tool '{pattern.tool}'", nearest(pattern.tool, known, advice))
 
 
-def require_possible_rules(faults: Collection[RuleFault], file: Path | None) -> None:
-    """Refuses a rule that can never count."""
-    for fault in faults:
-        if fault.is_error:
-            raise UsageError(fault.sentence(file))
+def require_known_tools(
+    settings: ApprovalSettings, file: Path | None, tools: Collection[str], unstarted_servers: Collection[str]
+) -> None:
+    """Refuses the first rule that is about no tool."""
+    for fault in rule_faults(settings, tools, unstarted_servers):
+        raise UsageError(fault.sentence(file))
 
 
 def rule_problems(settings: HostSettings, crew: CrewDefinition, functions: Collection[str]) -> tuple[Problem, ...]:
@@ -72,7 +70,6 @@ def rule_problems(settings: HostSettings, crew: CrewDefinition, functions: Colle
             place=SourceLocation(str(settings.file), fault.line, 1),
             path=("approvals", fault.key),
             fix=fault.advice,
-            severity=Severity.ERROR if fault.is_error else Severity.WARNING,
         )
     return tuple(found.found)
 

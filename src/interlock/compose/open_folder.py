@@ -128,6 +128,7 @@ class OpenFolder:
             settings.mcp,
             file=settings.file,
             tools_with=self.resources.tools_with,
+            tools_of_crews=self.resources.tools_of_crews,
             approvals=settings.approvals,
         )
 

@@ -1,7 +1,6 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +8,19 @@ from interlock.adapters.config.approval_settings import NO_APPROVAL_SETTINGS, Ap
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
 from interlock.adapters.tools.python_tools import PythonToolbox
-from interlock.compose.approval_rules import require_possible_rules, rule_faults
+from interlock.compose.approval_rules import require_known_tools
 from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
 from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
 
-_log = logging.getLogger("interlock")
-
 
 class HostTools:
     """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already.
 
-    `tools_with` has the functions that came with a crew: for that crew they stand before all others.
+    `tools_with` has the functions that came with a crew: for that crew they stand before all others. `tools_of_crews`
+    are the names of the functions that came with any crew.
     """
 
     def __init__(
@@ -32,11 +30,11 @@ class HostTools:
         *,
         file: Path | None = None,
         tools_with: Callable[[CrewRef], PythonToolbox],
+        tools_of_crews: Callable[[], Collection[str]],
         approvals: ApprovalSettings = NO_APPROVAL_SETTINGS,
     ) -> None:
         self._functions, self._file, self._tools_with = functions, file, tools_with
-        self._approvals = approvals
-        self._warned: set[str] = set()  # at most one sentence per rule and crew
+        self._approvals, self._tools_of_crews = approvals, tools_of_crews
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
@@ -46,24 +44,16 @@ class HostTools:
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
             await self._served.ensure_started(named, lenient=crew.version == "1.0")
-            self._require_rules(names)
+            self._require_rules()
         except UsageError as error:
             if not run:
                 raise
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
 
-    def _require_rules(self, functions: Sequence[str]) -> None:
-        """Refuses a rule of [approvals] that can never count, and warns of one that is about no tool here, once.
-
-        `functions` are those of the crew and of the host.
-        """
-        known = (*functions, *self._served.names_offered())
-        faults = tuple(rule_faults(self._approvals, known, self._served.servers_not_started()))
-        require_possible_rules(faults, self._file)
-        for sentence in (fault.sentence(self._file) for fault in faults):
-            if sentence not in self._warned:
-                self._warned.add(sentence)
-                _log.warning("%s", sentence)
+    def _require_rules(self) -> None:
+        """Refuses a rule of [approvals] that is about no tool of the host or of a crew that was given."""
+        known = (*self._functions.names, *self._tools_of_crews(), *self._served.names_offered())
+        require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
 
     def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         own = self._tools_with(crew)

@@ -43,21 +43,21 @@ def checked(folder: Path, monkeypatch: pytest.MonkeyPatch, rules: str, *words: s
     return CliRunner().invoke(interlock, ["check", *(words or (".",))])
 
 
-def test_a_rule_about_no_tool_is_a_warning_with_its_line_and_a_suggestion(
+def test_a_rule_about_no_tool_is_an_error_with_its_line_and_a_suggestion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = checked(tmp_path, monkeypatch, 'deny = [\n"pya:amount > 5",\n]', ".", "--json")
-    assert found.exit_code == 0
+    assert found.exit_code == 1
     (problem,) = json.loads(found.stdout)["problems"]
     assert problem == {
         "code": "unknown-tool",
-        "severity": "warning",
-        "message": "rule 'pya:amount > 5' is about no tool of this crew or of the host",
+        "severity": "error",
+        "message": "there is no tool 'pya'",
         "file": "interlock.toml",
         "line": 10,
         "column": 1,
         "path": "approvals.deny",
-        "fix": "did you mean 'pay'? (it is right if another crew has such a tool)",
+        "fix": "did you mean 'pay'?",
     }
 
 
@@ -82,13 +82,13 @@ def test_a_rule_about_a_built_in_tool_is_an_error(tmp_path: Path, monkeypatch: p
     assert "'report' is built in, and no rule can be about it" in found.stdout
 
 
-def test_a_rule_about_a_tool_of_a_python_crew_fits_that_crew_and_warns_for_others(
+def test_a_rule_about_a_tool_of_a_python_crew_fits_that_crew_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = checked(tmp_path, monkeypatch, 'deny = ["ship"]', "yard.py:shop")
     assert (own.exit_code, "unknown-tool" in own.stdout) == (0, False)
     other = checked(tmp_path, monkeypatch, 'deny = ["ship"]')
-    assert (other.exit_code, "rule 'ship' is about no tool" in other.stdout) == (0, True)
+    assert (other.exit_code, "there is no tool 'ship'" in other.stdout) == (1, True)
     ran = CliRunner().invoke(interlock, ["run", ".", "go", "--plain"])
-    assert ran.exit_code == 0, ran.output
-    assert "rule 'ship' is about no tool" in ran.stderr
+    assert ran.exit_code == 2, ran.output
+    assert "interlock.toml:9: approvals.deny: there is no tool 'ship'" in ran.stderr

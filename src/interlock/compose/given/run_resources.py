@@ -182,6 +182,10 @@ class RunResources:
         given = gift.types if gift is not None and gift.types is not None else self._types_by_sha.get(crew.sha)
         return self._types_by_place.get(place) if given is None else given.get(place)
 
+    def tools_of_crews(self) -> set[str]:
+        """The names of the functions that came with any crew."""
+        return {name for toolbox in self._by_name.values() for name in toolbox.names}
+
     # Needs
 
     def _is_guarded(self, tool: str, crew: CrewRef) -> bool:
