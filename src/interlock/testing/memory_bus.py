@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules.active_agents import ActiveAgents
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
@@ -42,7 +43,7 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is active
+        self.active = ActiveAgents()
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, DelayedBroadcast] = {}
         self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
@@ -61,14 +62,15 @@ class MemoryTables:
         self.positions[broadcast.id] = self.newest
         return self.newest
 
-    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
-        self.newest += count
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        changed = lifecycle.slept + lifecycle.woken
+        self.newest += len(changed) - changed.count("")
         self.lifecycle[self.newest] = lifecycle
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
 
-    def head(self) -> int:
+    def newest_row(self) -> int:
         return self.newest
 
     def since(self, after: int) -> Iterator[list[tuple[int, Broadcast]]]:
@@ -165,22 +167,6 @@ class MemoryTables:
 
     def clear_retries_after(self, after: int) -> None:
         self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
-
-    def activate(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.setdefault((crew, agent), set())
-        is_new = run not in runs
-        runs.add(run)
-        return is_new
-
-    def deactivate(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.get((crew, agent), set())
-        was_there = run in runs
-        runs.discard(run)
-        return was_there
-
-    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.get((crew, agent), ())
-        return len(runs) > (run in runs)
 
     def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
         return self.announced.get((crew, agent), (0, 0))
@@ -282,7 +268,7 @@ class MemoryBus:
         return next(_pages_of(islice(kept, limit)), [])
 
     async def head(self) -> int:
-        return self._tables.head()
+        return self._tables.newest
 
     async def prune(self, before: int, after: int = 0) -> PruneResult:
         return bus_rules.prune(self._tables, before, after)

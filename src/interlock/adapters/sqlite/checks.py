@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from interlock.adapters.sqlite import migrations, sealed_tables
-from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.bus import announcements, bus_queries
 from interlock.adapters.sqlite.runs import run_queries, tombstones
 from interlock.adapters.sqlite.sealed_tables import intact_condition, register_seal_function
 
@@ -66,7 +66,8 @@ def fresh_schema() -> dict[tuple[str, str], object]:
 def _rows(connection: sqlite3.Connection) -> Findings:
     """Checksums of rows."""
     yield from run_queries.damage_in_run_rows(connection)
-    yield from bus_queries.damage_in_bus_tables(connection)
+    yield from announcements.damage_in_broadcasts(connection)
+    yield from bus_queries.damage_in_delayed(connection)
     yield from sealed_tables.damage_in_sealed_tables(connection)
     query = "select run from spent where crc <> interlock_seal(body) order by run"
     for (run,) in connection.execute(query).fetchall():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple, Protocol
 
+from interlock.adapters.store_rules.active_agents import ActiveAgents
 from interlock.broadcast.delayed import (
     BroadcastDeadLetter,
     DelayedBroadcast,
@@ -31,16 +32,16 @@ class BusTables(AnnouncementCounts, Protocol):
 
     def position_of(self, id: str) -> int | None: ...  # noqa: A002
 
-    def head(self) -> int:
-        """The position of the newest; 0 if there is none."""
+    def newest_row(self) -> int:
+        """The position of the newest row of broadcasts; 0 if there is none."""
         ...
 
-    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
-        """Appends presence changes without subscribers, in one row; `count` is the number of broadcasts in it."""
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        """Appends presence changes without subscribers, in one row."""
         ...
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
-        """Those ids that `append_presence` has stored."""
+        """Those ids that are presence changes without subscribers."""
         ...
 
     def page(self, after: int, limit: int) -> Sequence[BroadcastAge]:
@@ -95,13 +96,8 @@ class BusTables(AnnouncementCounts, Protocol):
         """Makes deliveries due now that would be retried after a time."""
         ...
 
-    def activate(self, crew: str, agent: str, run: str) -> bool:
-        """Marks an agent as active in a run. Returns whether it was not before."""
-        ...
-
-    def deactivate(self, crew: str, agent: str, run: str) -> bool: ...
-
-    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool: ...
+    @property
+    def active(self) -> ActiveAgents: ...
 
     def subscriptions_of(self, crew: str, agent: str | None = None) -> Sequence[AgentSubscription]:
         """The subscriptions of a crew, or of one of its agents."""

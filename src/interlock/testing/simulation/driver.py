@@ -180,7 +180,7 @@ class SimulationDriver:
         lost = [each for each in emitted if each not in storage.bus.tables.positions]
         if lost and not world.plan.past:
             self._report("what is announced is kept", f"{lost[0]} is in the journal and not on the bus")
-        awake = [agent for (_, agent), runs in storage.bus.tables.active.items() if world.run in runs]
+        awake = [agent for (_, agent), runs in storage.bus.tables.active.runs.items() if world.run in runs]
         if checker.is_over() and awake:
             self._report("agents of an ended run sleep", f"the run is over, and {', '.join(awake)} is awake")
         if checker.is_over() and (held := storage.open_reservations()):

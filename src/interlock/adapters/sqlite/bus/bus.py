@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.bus import announcements, bus_queries
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
@@ -79,15 +79,17 @@ class SqliteBus:
         return int(await self._apply_rule("restore broadcasts", bus_rules.restore, broadcasts, size=size))
 
     async def record_presence(self, activity: Activity) -> BroadcastOutcome:
-        announced: BroadcastOutcome = await self._apply_rule("record presence", bus_rules.record_presence, activity)
+        announced: BroadcastOutcome = await self._apply_rule(
+            "record presence", SqliteBusTables.record_presence, activity
+        )
         return announced
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         assert limit > 0, "callers bound their pages"
-        return await self._store.read("read broadcasts", partial(bus_queries.newest, limit=limit, pattern=pattern))
+        return await self._store.read("read broadcasts", partial(announcements.newest, limit=limit, pattern=pattern))
 
     async def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
-        work = partial(bus_queries.position_before_newest, limit=limit, pattern=pattern)
+        work = partial(announcements.position_before_newest, limit=limit, pattern=pattern)
         position = await self._store.read("read broadcasts", work)
         while limit and (found := await self.since(position, limit)):
             position = found[-1][0]
@@ -96,10 +98,10 @@ class SqliteBus:
             yield chosen
 
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        return await self._store.read("read broadcasts", partial(bus_queries.since, position=position, limit=limit))
+        return await self._store.read("read broadcasts", partial(announcements.since, position=position, limit=limit))
 
     async def head(self) -> int:
-        return await self._store.read("read broadcasts", bus_queries.head)
+        return await self._store.read("read broadcasts", announcements.head)
 
     async def prune(self, before: int, after: int = 0) -> PruneResult:
         pruned: PruneResult = await self._apply_rule("delete old broadcasts", bus_rules.prune, before, after)
