@@ -34,7 +34,7 @@ class RecordPresence(msgspec.Struct, frozen=True, array_like=True):
     quiet: tuple[int, ...] = ()
 
     @property
-    def derived(self) -> int:
+    def broadcast_count(self) -> int:
         """The number of broadcasts to derive."""
         return len(self.ended) + len(self.begun) - len(self.quiet)
 

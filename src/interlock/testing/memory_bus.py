@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from interlock.adapters.store_rules import bus_rules
-from interlock.adapters.store_rules.active_agents import ActiveAgents
+from interlock.adapters.store_rules import bus_rules, delayed_rules
+from interlock.adapters.store_rules.bus_rules import ActiveAgents
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
@@ -44,6 +44,7 @@ class MemoryTables:
         self.try_at: dict[int, int] = {}
         self.queued = 0
         self.active = ActiveAgents()
+        self.change_presence = self.active.change
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, DelayedBroadcast] = {}
         self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
@@ -289,12 +290,12 @@ class MemoryBus:
         return self._tables.directory.all()
 
     async def schedule(self, entry: DelayedBroadcast) -> DelayedBroadcast | None:
-        done = bus_rules.schedule(self._tables, entry)
+        done = delayed_rules.schedule(self._tables, entry)
         self.notify_change()
         return done
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
-        return bus_rules.cancel(self._tables, id, type, repeat_key)
+        return delayed_rules.cancel(self._tables, id, type, repeat_key)
 
     async def list_delayed(self, limit: int | None = None) -> Sequence[DelayedBroadcast]:
         return sorted(self._tables.delayed.values(), key=delivery_order)[:limit]
@@ -313,17 +314,17 @@ class MemoryBus:
         return min((each for each in times if each > now), default=None)
 
     async def replan_after_clock_change(self, now: int) -> None:
-        bus_rules.replan_after_clock_change(self._tables, now)
+        delayed_rules.replan_after_clock_change(self._tables, now)
 
     async def dispatch(self, entries: Sequence[DelayedBroadcast], now: int) -> BroadcastOutcome:
-        done = bus_rules.dispatch(self._tables, entries, now)
+        done = delayed_rules.dispatch(self._tables, entries, now)
         self.notify_change()
         return done
 
     async def record_dispatch_failure(
         self, entry: DelayedBroadcast, reason: str, now: int
     ) -> BroadcastDeadLetter | None:
-        return bus_rules.record_dispatch_failure(self._tables, entry, reason, now)
+        return delayed_rules.record_dispatch_failure(self._tables, entry, reason, now)
 
     async def agents_with_unread(self) -> Sequence[tuple[str, str]]:
         unread = (entry for entry in self._tables.inbox.values() if not entry.taken)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple, Protocol
 
-from interlock.adapters.store_rules.active_agents import ActiveAgents
 from interlock.broadcast.delayed import (
     BroadcastDeadLetter,
     DelayedBroadcast,
@@ -13,6 +12,8 @@ from interlock.broadcast.rate_limits import AnnouncementCounts
 from interlock.broadcast.record import Broadcast, ReceivedBroadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
 from interlock.ports import Delivery
+
+AgentsWithHops = tuple[tuple[str, int], ...]
 
 
 class BroadcastAge(NamedTuple):
@@ -96,8 +97,11 @@ class BusTables(AnnouncementCounts, Protocol):
         """Makes deliveries due now that would be retried after a time."""
         ...
 
-    @property
-    def active(self) -> ActiveAgents: ...
+    def change_presence(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Notes who ended and began work in a run, as `ActiveAgents.change`."""
+        ...
 
     def subscriptions_of(self, crew: str, agent: str | None = None) -> Sequence[AgentSubscription]:
         """The subscriptions of a crew, or of one of its agents."""

@@ -12,7 +12,8 @@ import sqlite3
 from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE, change_count_of, increment_change_count
 from interlock.adapters.sqlite.bus.record_presence import SELECT_AFTER, read_presence
 from interlock.adapters.sqlite.sealed_tables import intact_condition
-from interlock.adapters.store_rules.active_agents import ActiveAgents, AgentsWithHops
+from interlock.adapters.store_rules.bus_rules import ActiveAgents
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops
 
 # Records with presence that the table may lag behind. Opening a store reads as many.
 UNFILLED_MAX = 256

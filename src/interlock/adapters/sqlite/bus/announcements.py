@@ -89,7 +89,7 @@ class BroadcastRow(NamedTuple):
     @property
     def age(self) -> BroadcastAge:
         if self.record is not None and self.record.agents is not None:
-            return BroadcastAge(self.position, self.record.agents.derived, self.record.at)
+            return BroadcastAge(self.position, self.record.agents.broadcast_count, self.record.at)
         found = self.broadcasts
         return BroadcastAge(self.position, len(found), found[0][1].created_at if found else None)
 
@@ -114,24 +114,24 @@ def broadcast_from_row(position: int, crc: int, body: bytes) -> Broadcast | None
 
 
 def rows_after(connection: sqlite3.Connection, position: int) -> Iterator[BroadcastRow]:
-    stored = _stored_rows(connection, "where position > ? order by position", (position,))
-    derived = _derived_rows(connection, SELECT_FROM, first_record_after(position))
+    stored = _rows_in_tables(connection, "where position > ? order by position", (position,))
+    derived = _rows_from_records(connection, SELECT_FROM, first_record_after(position))
     return heapq.merge(stored, derived, key=attrgetter("position"))
 
 
 def rows_below(connection: sqlite3.Connection, position: int = _LAST_POSITION) -> Iterator[BroadcastRow]:
     """The newest first."""
-    stored = _stored_rows(connection, "where position < ? order by position desc", (position,))
-    derived = _derived_rows(connection, SELECT_BELOW, first_record_after(position - 1))
+    stored = _rows_in_tables(connection, "where position < ? order by position desc", (position,))
+    derived = _rows_from_records(connection, SELECT_BELOW, first_record_after(position - 1))
     return heapq.merge(stored, derived, key=attrgetter("position"), reverse=True)
 
 
-def _stored_rows(connection: sqlite3.Connection, test: str, values: tuple[object, ...]) -> Iterator[BroadcastRow]:
+def _rows_in_tables(connection: sqlite3.Connection, test: str, values: tuple[object, ...]) -> Iterator[BroadcastRow]:
     with closing(connection.execute(f"{_STORED} {test}", values)) as found:
         yield from map(BroadcastRow._make, ((*row, None) for row in found))
 
 
-def _derived_rows(connection: sqlite3.Connection, query: str, record: int) -> Iterator[BroadcastRow]:
+def _rows_from_records(connection: sqlite3.Connection, query: str, record: int) -> Iterator[BroadcastRow]:
     for each in read_presence(connection, query, record):
         yield BroadcastRow(end_of_derived(each.position), 0, b"", RowKind.RECORD, each)
 
@@ -158,7 +158,7 @@ def presence_positions(connection: sqlite3.Connection, ids: Sequence[str]) -> di
     wanted, names = set(ids), msgspec.json.encode(sorted({each[:NAME_CHARS] for each in ids})).decode()
     name = f"cast(substr(body, 3, {NAME_CHARS}) as text)"
     test = f"where kind = {RowKind.LIFECYCLE:d} and {name} in (select value from json_each(?))"  # noqa: S608 - constants
-    rows = chain(_stored_rows(connection, test, (names,)), _derived_rows(connection, SELECT_FROM, 0))
+    rows = chain(_rows_in_tables(connection, test, (names,)), _rows_from_records(connection, SELECT_FROM, 0))
     return {each.id: position for row in rows for position, each in row.broadcasts if each.id in wanted}
 
 

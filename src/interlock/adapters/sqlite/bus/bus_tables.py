@@ -33,7 +33,7 @@ from interlock.adapters.sqlite.bus.record_presence import SELECT_OF_RUN, read_pr
 from interlock.adapters.sqlite.runs.run_queries import newest_position
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules import bus_rules
-from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.presence import PresenceChange, broadcasts_of, encode_presence
 from interlock.broadcast.record import Broadcast, ReceivedBroadcast, encode_broadcast
@@ -219,6 +219,11 @@ class SqliteBusTables:
     @property
     def active(self) -> SqliteActiveAgents:
         return self._cache.active_agents(self._connection)
+
+    def change_presence(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.active.change(crew, run, ended, begun)
 
     def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
         query = f"select start, number from announced where crew = ? and agent = ? and {intact_condition('announced')}"  # noqa: S608 - constants

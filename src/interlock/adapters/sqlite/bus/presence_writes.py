@@ -7,7 +7,7 @@ from typing import NamedTuple
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.bus.positions import end_of_derived
-from interlock.adapters.sqlite.bus.record_presence import stored_presence
+from interlock.adapters.sqlite.bus.record_presence import presence_column
 from interlock.adapters.store_rules import bus_rules
 from interlock.broadcast.presence import PresenceChange
 from interlock.broadcast.record import Emission
@@ -36,7 +36,7 @@ def change_presence(
     if is_news and cache.directory(connection).by_key:
         emissions = _emissions(SqliteBusTables(connection, cache), row, record, also, slept, woken)
         changed = ("",) * len(changed) if emissions else changed
-    return PresenceWrite(stored_presence(also.ended, also.begun, changed, number, record), emissions, is_news)
+    return PresenceWrite(presence_column(also.ended, also.begun, changed, number, record), emissions, is_news)
 
 
 def _emissions(

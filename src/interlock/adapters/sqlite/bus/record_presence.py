@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from interlock.adapters.store_rules.active_agents import AgentsWithHops
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops
 from interlock.adapters.store_rules.record_format import decode_record
 from interlock.broadcast.presence import (
     PresenceChange,
@@ -56,7 +56,7 @@ class PresentRecord(NamedTuple):
         return change_in_record(self.run, self.seq, self.at, self.agents) if self.agents is not None else None
 
 
-def stored_presence(
+def presence_column(
     ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...], number: int, record: Record
 ) -> bytes | int:
     """The value of the column. `changed` are those who slept and woke, with "" for the others."""
