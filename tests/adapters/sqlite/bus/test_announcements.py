@@ -133,7 +133,8 @@ class History:
         mine = self.at_work[run]
         agent = self.chance.choice(mine)
         first = ModelReplied(call="1.0", agent=agent, text="done", usage=Usage())
-        ended, begun, broadcasts = [agent], [], ()
+        broadcasts: tuple[Emission, ...] = ()
+        ended, begun = [agent], list[str]()
         events: tuple[Event, ...] = (
             first,
             RunFinished(status="completed", reason="x", agent=agent, output="", text="", usage=Usage()),
