@@ -8,6 +8,7 @@ from interlock.adapters.sqlite import migrations, sealed_tables
 from interlock.adapters.sqlite.bus import announcements, bus_queries
 from interlock.adapters.sqlite.runs import run_queries, tombstones
 from interlock.adapters.sqlite.sealed_tables import intact_condition, register_seal_function
+from interlock.ports.server import BROADCAST_POSITION
 
 Findings = Iterator[str]
 
@@ -85,10 +86,10 @@ def _positions(connection: sqlite3.Connection) -> Findings:
     )
     if count := connection.execute(query, (tombstones.NO_RUN,)).fetchone()[0]:
         yield f"{_rows_of(count, 'records')} not in the order of positions in which their run was written"
-    newest = run_queries.newest_position(connection)
-    query = "select hook from webhook_cursors where position > ? order by hook"
-    for (hook,) in connection.execute(query, (newest,)).fetchall():
-        yield f"webhook '{hook}' has read further than the newest position, {newest}"
+    newest = {False: run_queries.newest_position(connection), True: announcements.head(connection)}
+    for hook, position in connection.execute("select hook, position from webhook_cursors order by hook").fetchall():
+        if position > (most := newest[hook.endswith(BROADCAST_POSITION)]):
+            yield f"webhook '{hook}' has read further than the newest position, {most}"
     for table in ("inbox", "deliveries"):
         query = f"select count(*) from {table} where broadcast not in (select position from broadcasts)"  # noqa: S608 - constants
         if count := connection.execute(query).fetchone()[0]:

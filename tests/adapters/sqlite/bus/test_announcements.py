@@ -10,14 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.adapters.sqlite.bus import active_agents
+from interlock.adapters.files.data_folder import DATABASE
+from interlock.adapters.sqlite import migrations
+from interlock.adapters.sqlite.bus import active_agents, announcements
 from interlock.adapters.sqlite.bus.bus import SqliteBus
+from interlock.adapters.sqlite.bus.bus_schema import PRESENCE_IN_RECORDS
 from interlock.adapters.sqlite.bus.change_counts import repair_change_counts
 from interlock.adapters.sqlite.store import SqliteStore
-from interlock.broadcast.record import PROCESS, Broadcast, Emission
+from interlock.broadcast.record import PROCESS, Broadcast, Emission, encode_broadcast
 from interlock.broadcast.subscriptions import AgentSubscription
 from interlock.engine.events import Event, HandedOver, ModelReplied, RunFinished, RunStarted, TurnStarted, Usage
 from interlock.ports import Activity, AtomicWrites, Record, RunRow
+from interlock.ports.server import BROADCAST_POSITION
 
 NOW = 1_800_000_000_000
 AGENTS = "abcd"
@@ -330,3 +334,46 @@ async def test_the_table_of_active_agents_is_read_again_after_its_position_was_d
     async with folder(tmp_path, is_heard=False) as place:
         await place.start(0, "s", NOW, "a")
         assert await types(place) == ["agent:a:wake"]
+
+
+async def test_a_folder_of_the_schema_before_is_read_as_it_was(tmp_path: Path) -> None:
+    """Its broadcasts keep their positions, who is at work stays at work, and its records are where they were."""
+    async with folder(tmp_path / "new", is_heard=False) as place:
+        await handed_over(place)
+        await place.start(0, "s", NOW + 3, "a")
+        runs = await columns(place.stores[0], "select * from runs")
+        records = await columns(place.stores[0], "select position, run, seq, crc, link, body from records")
+        told = await place.contents()
+    path = tmp_path / "old" / DATABASE
+    path.parent.mkdir()
+    connection = migrations.connect(path, "rwc")
+    before = next(n for n, (name, _) in enumerate(migrations.MIGRATIONS) if name == PRESENCE_IN_RECORDS[0])
+    for statement in (each for _, statements in migrations.MIGRATIONS[:before] for each in statements):
+        connection.execute(statement)
+    connection.executemany(f"insert into runs values ({', '.join('?' * len(runs[0]))})", runs)
+    connection.executemany("insert into records values (?, ?, ?, ?, ?, ?)", records)
+    for n, (_, broadcast) in enumerate(told, 1):
+        body = encode_broadcast(broadcast)
+        row = (n, broadcast.id, 0, announcements.crc_as_int32(body, n), body)
+        connection.execute("insert into broadcasts (position, id, hops, crc, body) values (?, ?, ?, ?, ?)", row)
+    connection.execute("insert into active (crew, agent, run) values ('ci', 'a', 's')")
+    connection.execute(f"pragma application_id = {migrations.APPLICATION_ID:d}")
+    connection.execute(f"pragma user_version = {before:d}")
+    connection.close()
+    async with folder(path.parent, is_heard=False) as place:
+        assert await place.contents() == list(enumerate([each for _, each in told], 1))
+        await place.start(0, "t", NOW + 4, "a")
+        await place.start(1, "u", NOW + 5, "b")
+        assert await types(place) == [*TOLD, "agent:a:wake", "agent:b:wake"]
+        assert [each.position for each in await place.stores[0].since(0)] == [1, 2, 3, 4, 5, 6]
+        assert await place.stores[0].problems() == []
+
+
+async def test_a_webhook_that_has_read_all_broadcasts_has_not_read_too_far(tmp_path: Path) -> None:
+    async with folder(tmp_path, is_heard=False) as place:
+        await handed_over(place)
+        store, bus = place.stores[0], SqliteBus(place.stores[0])
+        await store.enqueue_deliveries(f"hook{BROADCAST_POSITION}", await bus.head(), ())
+        assert await store.problems() == []
+        await store.enqueue_deliveries(f"hook{BROADCAST_POSITION}", await bus.head() + 1, ())
+        assert [each for each in await store.problems() if "has read further" in each]

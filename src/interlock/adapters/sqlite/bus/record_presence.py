@@ -74,16 +74,18 @@ def read_presence(connection: sqlite3.Connection, query: str, value: int) -> Ite
     """The records with presence, one at a time."""
     with closing(connection.execute(query, (value,))) as found:
         for position, run, crew, number, seq, presence, crc, body in found:
-            known = _from_events(number, crc, body) if presence == TOLD else _from_column(presence, number, seq)
+            known = _from_events(number, seq, crc, body) if presence == TOLD else _from_column(presence, number, seq)
             yield PresentRecord(position, run, crew, seq, *known)
 
 
-def _from_events(number: int, crc: int, body: bytes) -> tuple[int, RecordPresence | None]:
+def _from_events(number: int, seq: int, crc: int, body: bytes) -> tuple[int, RecordPresence | None]:
     if (crc ^ number) & 0xFFFF_FFFF != crc32(body):
         return 0, None
     try:
         record = decode_record(body)
     except (ValueError, RecursionError):
+        return 0, None
+    if record.seq != seq:
         return 0, None
     return record.at, RecordPresence(*agents_in_record(record.events))
 
