@@ -19,6 +19,8 @@ from interlock.adapters.store_rules.bus_tables import AgentsWithHops
 UNFILLED_MAX = 256
 
 _SELECT_ACTIVE = f"select crew, agent, run from active where {intact_condition('active')}"  # noqa: S608 - constants
+_INSERT_ACTIVE = "insert or ignore into active (crew, agent, run) values (?, ?, ?)"
+_DELETE_ACTIVE = "delete from active where crew = ? and agent = ? and run = ?"
 
 
 class SqliteActiveAgents(ActiveAgents):
@@ -76,13 +78,8 @@ class SqliteActiveAgents(ActiveAgents):
 
     def fill_table(self, connection: sqlite3.Connection) -> None:
         """Brings the table to the state of the newest record."""
-        changed = self._unfilled.items()
-        connection.executemany(
-            "delete from active where crew = ? and agent = ? and run = ?", [key for key, is_in in changed if not is_in]
-        )
-        connection.executemany(
-            "insert or ignore into active (crew, agent, run) values (?, ?, ?)", [key for key, is_in in changed if is_in]
-        )
+        for key, is_active in self._unfilled.items():
+            connection.execute(_INSERT_ACTIVE if is_active else _DELETE_ACTIVE, key)
         connection.execute("insert or replace into bus_changes (name, number) values (?, ?)", (FILLED, self._seen))
         self._unfilled, self._unfilled_records = {}, 0
 
