@@ -17,13 +17,19 @@ from zlib import crc32
 import msgspec
 
 from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, first_record_after
-from interlock.adapters.sqlite.bus.record_presence import SELECT_BELOW, SELECT_FROM, PresentRecord, read_presence
+from interlock.adapters.sqlite.bus.record_presence import (
+    SELECT_AT_SEQ,
+    SELECT_BELOW,
+    SELECT_FROM,
+    PresentRecord,
+    read_presence,
+)
 from interlock.adapters.sqlite.runs.run_queries import newest_position
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
-from interlock.broadcast.naming import NAME_CHARS
+from interlock.broadcast.naming import NAME_CHARS, place_in_series
 from interlock.broadcast.pattern import matches
-from interlock.broadcast.presence import PresenceChange, broadcasts_of, decode_presence
+from interlock.broadcast.presence import PresenceChange, broadcasts_of, decode_presence, presence_series
 from interlock.broadcast.record import Broadcast, decode_broadcast, encode_broadcast
 from interlock.limits import PAGE_BYTES_MAX
 
@@ -131,8 +137,8 @@ def _rows_in_tables(connection: sqlite3.Connection, test: str, values: tuple[obj
         yield from map(BroadcastRow._make, ((*row, None) for row in found))
 
 
-def _rows_from_records(connection: sqlite3.Connection, query: str, record: int) -> Iterator[BroadcastRow]:
-    for each in read_presence(connection, query, record):
+def _rows_from_records(connection: sqlite3.Connection, query: str, *values: int) -> Iterator[BroadcastRow]:
+    for each in read_presence(connection, query, *values):
         yield BroadcastRow(end_of_derived(each.position), 0, b"", RowKind.RECORD, each)
 
 
@@ -152,14 +158,27 @@ def newest_row(connection: sqlite3.Connection) -> int:
 
 
 def presence_positions(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
-    """The positions of those ids that are presence changes without subscribers; reads all of their rows."""
+    """The positions of those ids that are presence changes without subscribers; reads all rows of `lifecycle`."""
     if not ids:
         return {}
     wanted, names = set(ids), msgspec.json.encode(sorted({each[:NAME_CHARS] for each in ids})).decode()
     name = f"cast(substr(body, 3, {NAME_CHARS}) as text)"
     test = f"where kind = {RowKind.LIFECYCLE:d} and {name} in (select value from json_each(?))"  # noqa: S608 - constants
-    rows = chain(_rows_in_tables(connection, test, (names,)), _rows_from_records(connection, SELECT_FROM, 0))
+    rows = chain(_rows_in_tables(connection, test, (names,)), _rows_with_ids(connection, ids))
     return {each.id: position for row in rows for position, each in row.broadcasts if each.id in wanted}
+
+
+def _rows_with_ids(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterator[BroadcastRow]:
+    """The rows that these ids would be derived from: an id tells the seq, and a run the start of its ids."""
+    seqs: dict[str, set[int]] = {}
+    for each in ids:
+        seqs.setdefault(each[:NAME_CHARS], set()).add(place_in_series(each))
+    with closing(connection.execute("select number, run from runs order by number desc")) as runs:
+        for number, run in runs:
+            for seq in sorted(seqs.pop(presence_series(run), ())):
+                yield from _rows_from_records(connection, SELECT_AT_SEQ, number, seq)
+            if not seqs:
+                return
 
 
 def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -> list[Broadcast]:

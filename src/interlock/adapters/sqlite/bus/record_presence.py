@@ -39,6 +39,7 @@ SELECT_AFTER = _SELECT.format("position > ?", "")
 SELECT_FROM = _SELECT.format("position >= ?", "")
 SELECT_BELOW = _SELECT.format("position < ?", "desc")
 SELECT_OF_RUN = _SELECT.format("records.run = ?", "")
+SELECT_AT_SEQ = _SELECT.format("records.run = ? and records.seq = ?", "")
 
 
 class PresentRecord(NamedTuple):
@@ -70,9 +71,9 @@ def presence_column(
     return _crc_of(body, number, record.seq).to_bytes(_CRC_BYTES) + body
 
 
-def read_presence(connection: sqlite3.Connection, query: str, value: int) -> Iterator[PresentRecord]:
+def read_presence(connection: sqlite3.Connection, query: str, *values: int) -> Iterator[PresentRecord]:
     """The records with presence, one at a time."""
-    with closing(connection.execute(query, (value,))) as found:
+    with closing(connection.execute(query, values)) as found:
         for position, run, crew, number, seq, presence, crc, body in found:
             known = _from_events(number, seq, crc, body) if presence == TOLD else _from_column(presence, number, seq)
             yield PresentRecord(position, run, crew, seq, *known)
