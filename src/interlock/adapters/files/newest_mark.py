@@ -62,8 +62,9 @@ class NewestMark:
         self._path = folder / NEWEST
         self._descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT)
         self._reached = StoreProgress()
-        # What this process wrote last: mostly no other one has written since.
-        self._written, self._written_as = StoreProgress(), b""
+        # What this process wrote last, and as what bytes: mostly no other one has written since.
+        self._written = StoreProgress()
+        self._written_as: bytes | None = None
         self._is_said = False
 
     def advance(self, position: int, unrecorded: int) -> None:

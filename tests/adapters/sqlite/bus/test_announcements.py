@@ -265,6 +265,23 @@ async def test_pruning_forgets_nobody_who_is_at_work(tmp_path: Path) -> None:
         assert await types(place) == ["agent:b:wake"]
 
 
+@pytest.mark.parametrize("gone", ["pruned", "deleted"])
+async def test_another_process_learns_who_fell_asleep_though_the_record_is_gone(tmp_path: Path, gone: str) -> None:
+    async with folder(tmp_path, is_heard=False) as place:
+        await place.start(0, "r", NOW, "a")
+        await place.start(1, "s", NOW, "b")  # now both processes know that a is at work
+        end = RunFinished(status="completed", reason="x", agent="a", output="", text="", usage=Usage())
+        reply = ModelReplied(call="1.0", agent="a", text="done", usage=Usage())
+        await place.append(0, "r", NOW, (reply, end), AtomicWrites(ended=(("a", 0),)))
+        if gone == "deleted":
+            await place.stores[0].delete_run("r", NOW)
+        else:
+            await SqliteBus(place.stores[0]).emit(History(0, []).emission())
+            await SqliteBus(place.stores[0]).prune(NOW + 10**6)
+        await place.start(1, "t", NOW + 1, "a")
+        assert (await types(place))[-1] == "agent:a:wake"
+
+
 async def test_derived_broadcasts_of_a_deleted_run_stay(tmp_path: Path) -> None:
     async with folder(tmp_path, is_heard=False) as place:
         await handed_over(place)

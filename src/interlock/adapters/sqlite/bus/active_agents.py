@@ -88,6 +88,10 @@ class SqliteActiveAgents(ActiveAgents):
     ) -> None:
         """Stores a change that no record tells of."""
         self._note(crew, run, ended, begun)
+        self.release_records(connection)
+
+    def release_records(self, connection: sqlite3.Connection) -> None:
+        """Makes the table independent of all records: what they tell will be gone, also for other processes."""
         self.fill_table(connection)
         self._changes = increment_change_count(connection, PRESENCE)
 

@@ -108,9 +108,10 @@ class SqliteBusTables:
         return {position for (position,) in self._execute(query, (first, last) * 2)}
 
     def delete_broadcasts(self, positions: Iterable[int]) -> None:
-        self.active.fill_table(self._connection)
         records = [(record_at(each),) for each in positions if end_of_derived(record_at(each)) == each]
-        self._connection.executemany("update records set presence = null where position = ?", records)
+        if records:
+            self.active.release_records(self._connection)
+            self._connection.executemany("update records set presence = null where position = ?", records)
         for table in ("broadcasts", "lifecycle"):
             query = f"delete from {table} where position = ?"  # noqa: S608 - constants
             self._connection.executemany(query, [(each,) for each in positions])
