@@ -13,8 +13,8 @@ from bench.broadcast_cases import SUBSCRIPTIONS, kinds, patterns
 from bench.harness import machine, measure, measure_async, table, verdict
 from bench.peers import PeerUnavailable, install, measured
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.sqlite.bus.announcements import crc_as_int32
 from interlock.adapters.sqlite.bus.bus import SqliteBus
-from interlock.adapters.sqlite.bus.bus_queries import crc_as_int32
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
 from interlock.broadcast.delayed import DelayedBroadcast
 from interlock.broadcast.naming import stable_id

@@ -7,8 +7,9 @@ Rule 3: opening a store and starting a loop are not part of a step.
 
 import asyncio
 import gc
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -182,24 +183,76 @@ async def growth(place: Place) -> Growth:
 
 
 class Sizes(NamedTuple):
-    ours: int
-    floor: int
-    payload: int
+    """Bytes on the disk a step, by the slope between a short and a long run: an empty store has bytes too."""
+
+    ours: float
+    floor: float
 
 
 async def sizes(place: Place, size: int) -> Sizes:
-    """Bytes on the disk after a run of 1,000 steps and a clean close."""
-    steps, folder, floor_folder = 1_000, place.new(), place.new()
+    short, long = await _sizes_after(place, 500, size), await _sizes_after(place, 2_500, size)
+    return Sizes((long.ours - short.ours) / 2_000, (long.floor - short.floor) / 2_000)
+
+
+async def _sizes_after(place: Place, steps: int, size: int) -> Sizes:
+    """Bytes on the disk after a run and a clean close."""
+    folder, floor_folder = place.new(), place.new()
     async with on(SqliteStore(folder, durability="normal"), place.crew, CountingModel(steps, size)) as bench:
         await bench.one()
     log = FloorLog(floor_folder, "normal")
     await log.steps(steps, size)
     log.close()
-    return Sizes(_bytes(folder), _bytes(floor_folder), steps * size)
+    return Sizes(_bytes(folder), _bytes(floor_folder))
 
 
 def _bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+class Work(NamedTuple):
+    """What a durable step does, counted: it does not depend on the load of the machine."""
+
+    calls: float  # of Python functions, in the thread of the loop
+    writes: float  # system calls
+    bytes: float
+
+
+async def work(place: Place) -> Work:
+    """By the slope between two runs: starting and ending a run are no steps."""
+    short, long = await _work_of(place, 100), await _work_of(place, 300)
+    return Work(*((more - less) / 200 for more, less in zip(long, short, strict=True)))
+
+
+async def _work_of(place: Place, steps: int) -> Work:
+    async with place.stored("normal", CountingModel(steps)) as bench:
+        await bench.one()  # opens files, fills caches
+        bytes_before, writes_before = _written()
+        await bench.one()
+        bytes_after, writes_after = _written()
+        calls = await _calls_in(bench.one)
+    return Work(calls, writes_after - writes_before, bytes_after - bytes_before)
+
+
+async def _calls_in(run: Callable[[], Awaitable[object]]) -> int:
+    calls = 0
+
+    def on_event(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(on_event)
+    try:
+        await run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _written() -> tuple[int, int]:
+    """Bytes and system calls that this process has written so far."""
+    lines = Path("/proc/self/io").read_text("ascii").splitlines()
+    numbers = {name: int(number) for name, _, number in (line.partition(": ") for line in lines)}
+    return numbers["wchar"], numbers["syscw"]
 
 
 class Paused(NamedTuple):

@@ -219,4 +219,4 @@ def mail(connection: sqlite3.Connection) -> list[Any]:
     heard = connection.execute(
         "select crew, agent, broadcast, taken from inbox where inbox.seal is not null"
     ).fetchall()
-    return [len(heard), tables.announcement_count("hello", "writer"), tables.is_active_elsewhere("hello", "writer", "")]
+    return [len(heard), tables.announcement_count("hello", "writer"), bool(tables.active.runs.get(("hello", "writer")))]

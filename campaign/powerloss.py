@@ -27,6 +27,8 @@ from zlib import crc32
 
 from bench.harness import machine, table
 from campaign import results
+from interlock.adapters.sqlite.bus.active_agents import SqliteActiveAgents
+from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import DURABILITIES, SqliteStore
 from interlock.errors import InterlockError, StoreFailed
 from tests.campaign.powerloss_disk import SQLITE_VERSION
@@ -158,9 +160,17 @@ async def held(folder: Path, ledger: Ledger, durability: str = "full") -> Held:
             tombstones=tuple(sorted((each.run, each.seq, each.link) for each in await store.tombstones())),
             crews=tuple([sha for sha in sorted(ledger.crews) if await has_crew(store, sha)]),
             order=tuple((each.run, each.record.seq) for each in await store.since(0, limit=RECORDS_MAX)),
+            broadcasts=tuple(each.type for _, each in await SqliteBus(store).since(0, RECORDS_MAX)),
+            at_work=await store.read("look who is at work", at_work),
         )
     finally:
         await store.close()
+
+
+def at_work(connection: sqlite3.Connection) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    active = SqliteActiveAgents()
+    active.refresh(connection)
+    return tuple((agent, tuple(sorted(runs))) for (_, agent), runs in sorted(active.runs.items()))
 
 
 async def require_written(store: SqliteStore, run: str, ledger: Ledger) -> None:

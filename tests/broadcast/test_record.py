@@ -12,6 +12,7 @@ from interlock.broadcast.naming import (
     crew_type,
     id_in_series,
     is_broadcast_id,
+    place_in_series,
     series_name,
     sleep_type,
     stable_id,
@@ -131,6 +132,8 @@ def test_ids_of_a_series_have_the_form_of_a_cuid2_differ_and_stand_in_order() ->
     ids = [id_in_series(name, place, n) for place, n in places]
     assert all(is_broadcast_id(each) and len(each) == 24 for each in ids)
     assert ids == sorted(set(ids))
+    assert [place_in_series(each) for each in ids] == [place for place, _ in places]
+    assert place_in_series("b1") == place_in_series("x" * 24) == 0
     assert {id_in_series(series_name("run taken up"), *each) for each in places}.isdisjoint(ids)
     for beyond in ((PLACES_MAX, 0), (0, AT_A_PLACE_MAX)):
         with pytest.raises(AssertionError):

@@ -16,17 +16,21 @@ from unittest import mock
 import msgspec
 
 from interlock.adapters.sqlite import database, writer
+from interlock.adapters.sqlite.bus import active_agents
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules import record_format
-from interlock.engine.events import ModelReplied, RunStarted, Usage
+from interlock.engine.events import ModelReplied, RunStarted, TurnStarted, Usage
 from interlock.errors import StoreFailed
-from interlock.ports import Record, RunRow, SealedRecord
+from interlock.ports import AtomicWrites, Record, RunRow, SealedRecord
 from tests.campaign.powerloss_disk import Disk, Made, Synced
 
 STEPS = 60
 
 # Small, so that the log of SQLite starts anew and is cut every few steps instead of every 4 and 64 MB.
 LOG_BYTES, LOG_BYTES_MAX = 100_000, 100_000
+
+# The table of active agents follows closely behind the records.
+UNFILLED_MAX = 7
 
 # With durability "normal", as the seed has it: a checkpoint after every transaction, sometimes, or with a long log.
 NORMAL_SYNC_S = (0.0, 0.01, 1_000.0)
@@ -39,6 +43,8 @@ class Held(NamedTuple):
     tombstones: tuple[tuple[object, ...], ...] = ()  # run, seq, link
     crews: tuple[str, ...] = ()
     order: tuple[tuple[str, int], ...] = ()  # of the records of all runs together: run, seq
+    broadcasts: tuple[str, ...] = ()  # the types of all, in order; they are derived from the records
+    at_work: tuple[tuple[str, tuple[str, ...]], ...] = ()  # agents, each with its runs
 
 
 class Ledger:
@@ -51,6 +57,8 @@ class Ledger:
         self.tombstones: dict[str, tuple[object, ...]] = {}
         self.crews: list[str] = []
         self.order: list[tuple[str, int]] = []
+        self.broadcasts: list[str] = []
+        self.at_work: dict[str, set[str]] = {}
         self.states: dict[Held, int] = {Held(): 0}
         self.asked_at: list[int] = []
         self.acknowledged: list[tuple[int, int]] = []  # moment, and how many things are acknowledged from then on
@@ -62,19 +70,31 @@ class Ledger:
         self.order.append((row.run, record.seq))
         self.rows[row.run] = msgspec.structs.replace(row, seq=record.last_seq)
 
+    def change(self, run: str, ended: str, begun: str) -> None:
+        """Agents with names of one letter, as `RunStarted` and turns change them."""
+        for agent in ended:
+            self.at_work[agent].remove(run)
+            self.broadcasts += [] if self.at_work[agent] else [f"agent:{agent}:sleep"]
+        for agent in begun:
+            self.broadcasts += [] if self.at_work.get(agent) else [f"agent:{agent}:wake"]
+            self.at_work.setdefault(agent, set()).add(run)
+
     def claim(self, run: str) -> None:
         self.rows[run] = msgspec.structs.replace(self.rows[run], epoch=self.rows[run].epoch + 1)
 
     def delete(self, run: str) -> None:
         self.tombstones[run] = (run, self.rows.pop(run).seq, self.written[run][-1].link)
         self.order = [each for each in self.order if each[0] != run]
+        for runs in self.at_work.values():
+            runs.discard(run)
 
     def asked(self) -> None:
         """Whatever was noted since the last time is one thing that the store is asked for, now."""
         self.asked_at.append(len(self.disk.log))
         runs = tuple(shown(row) for _, row in sorted(self.rows.items()))
         tombstones = tuple(left for _, left in sorted(self.tombstones.items()))
-        held = Held(runs, tombstones, tuple(sorted(self.crews)), tuple(self.order))
+        at_work = tuple((agent, tuple(sorted(runs))) for agent, runs in sorted(self.at_work.items()) if runs)
+        held = Held(runs, tombstones, tuple(sorted(self.crews)), tuple(self.order), tuple(self.broadcasts), at_work)
         assert held not in self.states, "everything asked for changes something, so states can be told apart"
         self.states[held] = len(self.asked_at)
 
@@ -147,9 +167,23 @@ class Work:
         before = self.ledger.rows[self.some_run()]
         record = self.record(before.seq + 1, length)
         row = msgspec.structs.replace(before, status=self.random.choice(("running", "paused")), updated_at=record.seq)
+        also = self.presence(row.run, record)
         self.ledger.append(row, record)
         self.ledger.asked()
-        await self.ledger.told(self.store.append(row, record))
+        await self.ledger.told(self.store.append(row, record, also))
+
+    def presence(self, run: str, record: Record) -> AtomicWrites:
+        """Who ends and begins work with a record: those that its turns tell, or any."""
+        mine = "".join(agent for agent, runs in sorted(self.ledger.at_work.items()) if run in runs)
+        turns = "".join(each.agent for each in record.events if isinstance(each, TurnStarted))
+        ended = "".join(agent for agent in mine if turns or self.random.random() < 0.2)
+        begun = "".join(agent for agent in turns if agent not in mine or agent in ended)
+        ended, begun = (
+            "".join(agent for agent in ended if agent not in begun),
+            "".join(agent for agent in begun if agent not in ended),
+        )
+        self.ledger.change(run, ended, begun)
+        return AtomicWrites(ended=tuple((each, 0) for each in ended), begun=tuple((each, 0) for each in begun))
 
     async def large(self) -> None:
         await self.append(self.random.randint(5_000, 50_000))
@@ -192,7 +226,8 @@ class Work:
     def record(self, seq: int, length: int) -> Record:
         text = self.random.randbytes(length // 2).hex()
         reply = ModelReplied(call="c", agent="a", text=text, usage=Usage())
-        return Record(seq=seq, at=seq, events=(reply,) * self.random.choice((1, 1, 3)))
+        turns = tuple(TurnStarted(agent=agent, turn=1) for agent in self.random.choice(("", "a", "b", "c", "ab")))
+        return Record(seq=seq, at=seq, events=((reply,) * self.random.choice((1, 1, 3)) + turns))
 
 
 def played(
@@ -205,6 +240,7 @@ def played(
     with (
         mock.patch.object(database, "LOG_BYTES_MAX", LOG_BYTES_MAX),
         mock.patch.object(writer, "LOG_BYTES", LOG_BYTES),
+        mock.patch.object(active_agents, "UNFILLED_MAX", UNFILLED_MAX),
         mock.patch.object(writer, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
         disk.recording(),
     ):

@@ -374,3 +374,13 @@ def test_the_mark_is_silent_in_the_log_of_a_healthy_folder(tmp_path: Path, caplo
         for _ in range(3):
             assert run_hello(tmp_path / "data").exit_code == 0
     assert caplog.records == []
+
+
+async def test_the_mark_of_a_new_folder_is_whole_before_anything_is_stored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = SqliteStore(tmp_path)
+    second = SqliteStore(tmp_path)
+    await second.close()
+    await first.close()
+    assert caplog.messages == []

@@ -31,7 +31,7 @@ from interlock.engine.transition import Transition
 from interlock.engine.turns import model_calls, tool_calls
 from interlock.errors import OutOfOrder, RunError, StoreFailed
 from interlock.ports import AppendResult, AtomicWrites, Record, RunRow
-from interlock.runtime import commit, live_runs, replay
+from interlock.runtime import broadcasts, commit, live_runs, replay
 from interlock.runtime.calls import reply_stream
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.commit import Committer
@@ -309,6 +309,11 @@ def lets_go_of_what_it_holds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commit, "retry_while_store_away", impatient)
 
 
+def forgets_who_wakes(patch: pytest.MonkeyPatch) -> None:
+    change = broadcasts._presence_change
+    patch.setattr(broadcasts, "_presence_change", lambda *of: (change(*of)[0], ()))
+
+
 @dataclass(frozen=True)
 class Planted:
     """A bug, the laws that may say so first, and what else a simulation is told so that it comes up soon."""
@@ -337,6 +342,7 @@ BUGS = (
     Planted(lets_calls_go_on, ("nothing outlives its run", "every task has an owner and an end")),
     Planted(drops_a_result, ("joins keep every result",)),
     Planted(pauses_while_others_work, ("pauses only when idle",)),
+    Planted(forgets_who_wakes, ("presence follows from the records",)),
     Planted(nudges_on_and_on, ("turns are bounded",), {"models": lambda request: "hm"}),
     Planted(counts_time_twice, ("working time is bounded",)),
     Planted(uses_a_key_twice, ("keys are used once",)),

@@ -16,7 +16,9 @@ _HALF = 36**12
 
 # Of an id in a series; a run may wake thousands of agents at once.
 NAME_CHARS = 13
-PLACES_MAX, AT_A_PLACE_MAX = 16**7, 16**4
+PLACE_CHARS = 7
+PLACES_MAX, AT_A_PLACE_MAX = 16**PLACE_CHARS, 16**4
+_HEX_DIGITS = set("0123456789abcdef")
 
 
 def stable_id(key: str) -> str:
@@ -49,6 +51,12 @@ def id_in_series(name: str, place: int, n: int = 0) -> str:
     """
     assert place < PLACES_MAX and n < AT_A_PLACE_MAX, "there is room for all that can be"
     return f"{name}{place:07x}{n:04x}"
+
+
+def place_in_series(id: str) -> int:  # noqa: A002 - ids are called id everywhere
+    """The place of an id in its series; 0 if it is of no series, because places start at 1."""
+    place = id[NAME_CHARS : NAME_CHARS + PLACE_CHARS]
+    return int(place, 16) if len(id) == ID_CHARS and set(place) <= _HEX_DIGITS else 0
 
 
 def is_broadcast_id(text: str) -> bool:

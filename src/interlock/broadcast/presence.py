@@ -1,11 +1,13 @@
-"""Wake and sleep broadcasts without subscribers: one small record, from which readers get the broadcasts.
+"""Wake and sleep broadcasts without subscribers: readers derive them from who began and ended work.
 
 Rule 1: readers see the same broadcasts as if each had been stored: ids, types, order and time.
 """
 
+from functools import lru_cache
+
 import msgspec
 
-from interlock.broadcast.naming import id_in_series, sleep_type, wake_type
+from interlock.broadcast.naming import id_in_series, series_name, sleep_type, wake_type
 from interlock.broadcast.record import SYSTEM, Broadcast
 
 
@@ -22,7 +24,42 @@ class PresenceChange(msgspec.Struct, frozen=True, array_like=True):
     woken: tuple[str, ...]
 
 
+class RecordPresence(msgspec.Struct, frozen=True, array_like=True):
+    """The agents that ended and that began work with a record. `quiet` are the places of those, among all of them, of
+    whom there is nothing to derive: they work elsewhere too, or their broadcasts are stored.
+    """
+
+    ended: tuple[str, ...]
+    begun: tuple[str, ...]
+    quiet: tuple[int, ...] = ()
+
+    @property
+    def broadcast_count(self) -> int:
+        """The number of broadcasts to derive."""
+        return len(self.ended) + len(self.begun) - len(self.quiet)
+
+
+# The runs whose names of a series are cached: live ones.
+CACHED_NAMES_MAX = 10_000
+
+
+@lru_cache(CACHED_NAMES_MAX)
+def presence_series(run: str) -> str:
+    """The prefix of the ids of the wake and sleep broadcasts of a run."""
+    return series_name(f"{run}:at work")
+
+
+def change_in_record(run: str, seq: int, at: int, presence: RecordPresence) -> PresenceChange:
+    """What a record says about presence, with `run`, seq and time of the record."""
+    agents = [*presence.ended, *presence.begun]
+    for place in presence.quiet:
+        agents[place] = ""
+    ended = len(presence.ended)
+    return PresenceChange(presence_series(run), seq, at, tuple(agents[:ended]), tuple(agents[ended:]))
+
+
 _encoder = msgspec.json.Encoder()
+_presence_decoder = msgspec.json.Decoder(RecordPresence)
 _decoder = msgspec.json.Decoder(PresenceChange)
 
 
@@ -34,6 +71,18 @@ def encode_presence(lifecycle: PresenceChange) -> bytes:
 def decode_presence(body: bytes) -> PresenceChange:
     """Reads a change; `ValueError` if the body is not one."""
     return _decoder.decode(body)
+
+
+def encode_record_presence(presence: RecordPresence) -> bytes:
+    return _encoder.encode(presence)
+
+
+def decode_record_presence(body: bytes) -> RecordPresence:
+    """`ValueError` if the body is not the presence of a record."""
+    presence = _presence_decoder.decode(body)
+    if any(not 0 <= place < len(presence.ended) + len(presence.begun) for place in presence.quiet):
+        raise ValueError("a quiet place is not there")
+    return presence
 
 
 def broadcasts_of(lifecycle: PresenceChange) -> list[Broadcast]:

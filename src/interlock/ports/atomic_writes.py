@@ -5,7 +5,7 @@ import msgspec
 from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.record import Emission
 from interlock.ports.budgets import Reservation, Settlement
-from interlock.ports.bus import Activity, InboxClaim
+from interlock.ports.bus import InboxClaim
 from interlock.ports.orders import OrderOutcome
 from interlock.ports.outbox import OutgoingSignal
 from interlock.ports.questions import RunQuestions
@@ -40,13 +40,15 @@ class AtomicWrites(msgspec.Struct, frozen=True, kw_only=True):
     taking: tuple[InboxClaim, ...] = ()
     # AFTER `taking`: a broadcast of this record is not in the messages that it claims.
     broadcasts: tuple[Emission, ...] = ()
-    # AFTER `broadcasts`: agents that started or ended work with this record.
-    activity: Activity | None = None
+    # AFTER `broadcasts`: agents that ended and that began work with this record, with the hops of their broadcasts.
+    ended: tuple[tuple[str, int], ...] = ()
+    begun: tuple[tuple[str, int], ...] = ()
 
     @property
     def has_bus_writes(self) -> bool:
+        """Without presence, which mostly needs none."""
         inbox = self.taking or self.taken or self.put_back or self.heard or self.handed_back
-        return bool(self.broadcasts or self.activity is not None or inbox)
+        return bool(self.broadcasts or inbox)
 
 
 NO_WRITES = AtomicWrites()

@@ -14,7 +14,8 @@ from interlock.crew.definition import CrewDefinition
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """Agents of a run that started or ended work. An agent wakes at its first start and sleeps at its last end.
 
-    Each comes with the hops of its broadcast. The ids of these broadcasts are made of `name` and `place`.
+    Each comes with the hops of its broadcast. The ids of these broadcasts are made of `name` and `place`. With a record
+    the run, its seq and its time give all but the agents (`AtomicWrites`).
     """
 
     name: str

@@ -46,6 +46,10 @@ class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+# Ends the key of a webhook's position among broadcasts; ids of webhooks contain no blanks.
+BROADCAST_POSITION = " broadcasts"
+
+
 class WebhookOutbox(Protocol):
     """Messages to send to webhooks, as durable as the records that they report."""
 

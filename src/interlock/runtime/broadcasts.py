@@ -28,6 +28,7 @@ _log = logging.getLogger("interlock")
 
 ClaimedInboxes = Mapping[str, tuple[ReceivedBroadcast, ...]]
 NO_CLAIMED_INBOXES: ClaimedInboxes = {}
+AgentsWithHops = tuple[tuple[str, int], ...]
 
 _OF_BUS = (PublishBroadcast, ClaimInbox, AckInbox, HandBackBroadcast)
 
@@ -89,13 +90,13 @@ class BroadcastHub:
     # Writes with a record
 
     def with_bus_writes(
-        self, live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int, also: AtomicWrites
+        self, live: LiveRun, event: IncomingEvent, step: Step, at: int, also: AtomicWrites
     ) -> AtomicWrites:
         """The writes, with those of the transition to the bus."""
-        activity = _activity(live, event, step, seq, at)
+        ended, begun = _presence_change(live, event, step)
         acked = _deliveries_to_ack(event, step) if isinstance(event, BroadcastHeard | RunStarted) else ()
-        if activity is not None or acked:
-            also = msgspec.structs.replace(also, activity=activity, heard=acked)
+        if ended or begun or acked:
+            also = msgspec.structs.replace(also, ended=ended, begun=begun, heard=acked)
         for effect in step.effects:
             if isinstance(effect, _OF_BUS):
                 return _with_bus_effects(live, step.effects, at, also)
@@ -201,17 +202,16 @@ def _with_bus_effects(live: LiveRun, effects: Sequence[Effect], at: int, also: A
     )
 
 
-def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int) -> Activity | None:
-    """The agents that have started or stopped working, if any."""
-    before, now = _presence_change(live, event, step)
+def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[AgentsWithHops, AgentsWithHops]:
+    """The agents that have stopped and that have started working."""
+    before, now = _agents_at_work(live, event, step)
     if before.keys() == now.keys():
-        return None
+        return (), ()
     ended = tuple([each for each in before.items() if each[0] not in now])
-    begun = tuple([each for each in now.items() if each[0] not in before])
-    return Activity(name=live.series, place=seq, crew=live.crew.name, run=live.id, at=at, ended=ended, begun=begun)
+    return ended, tuple([each for each in now.items() if each[0] not in before])
 
 
-def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
+def _agents_at_work(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
     """The agents at work before and now: those of the transition, or all where the run waits for people."""
     state, was_waiting, before = live.run.state, live.is_waiting, live.at_work
     live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)

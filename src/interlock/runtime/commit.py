@@ -81,7 +81,7 @@ class Committer:
         also = NO_WRITES
         if len(step.effects) != 1 or type(step.effects[0]) is not CallModel:  # nearly always it is one call
             also = self._atomic_writes(live, step.effects, record.at)
-        also = self._hub.with_bus_writes(live, event, step, seq, record.at, also)
+        also = self._hub.with_bus_writes(live, event, step, record.at, also)
         if state.waits or live.open_tokens:
             also = live.with_questions(record, also)
         if order:

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from interlock.broadcast.naming import series_name
 from interlock.crew.definition import AgentDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import IncomingEvent
@@ -46,9 +45,8 @@ class LiveRun:
         self.key = f"{row.run}:".__add__
         self.crew_ref = CrewRef(run.crew.name, row.crew_sha, root_of(row.run))
         self.conversation = Conversation(run.crew, run.table, texts)
-        # The agents at work as the bus knows them, with the hops of their broadcasts; `series` begins the ids of those.
+        # The agents at work as the bus knows them, with the hops of their broadcasts.
         self.at_work, self.is_waiting = agents_at_work(run.state), True
-        self.series = series_name(self.key("at work"))
         # None only wakes the driver: another task has committed an event, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}

@@ -24,6 +24,7 @@ from interlock.broadcast.record import Broadcast
 from interlock.engine.events import ExternalSent, InputRequested, RunFinished
 from interlock.errors import StoreFailed
 from interlock.ports import Bus, Clock, RecordFeed, StoredRecord, WebhookDelivery, WebhookOutbox
+from interlock.ports.server import BROADCAST_POSITION
 from interlock.runtime.following import PublicEvent, public_events
 
 _log = logging.getLogger("interlock.server")
@@ -169,8 +170,8 @@ class WebhookPublisher:
 
 
 def _broadcast_position_key(name: str) -> str:
-    """The key of a webhook's position among broadcasts; ids of webhooks contain no blanks."""
-    return f"{name} broadcasts"
+    """The key of a webhook's position among broadcasts."""
+    return f"{name}{BROADCAST_POSITION}"
 
 
 def _broadcast_delivery(name: str, broadcast: Broadcast, now: int) -> WebhookDelivery:

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules import bus_rules, delayed_rules
+from interlock.adapters.store_rules.bus_rules import ActiveAgents
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
@@ -42,7 +43,8 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is active
+        self.active = ActiveAgents()
+        self.change_presence = self.active.change
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, DelayedBroadcast] = {}
         self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
@@ -61,14 +63,15 @@ class MemoryTables:
         self.positions[broadcast.id] = self.newest
         return self.newest
 
-    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
-        self.newest += count
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        changed = lifecycle.slept + lifecycle.woken
+        self.newest += len(changed) - changed.count("")
         self.lifecycle[self.newest] = lifecycle
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
 
-    def head(self) -> int:
+    def newest_row(self) -> int:
         return self.newest
 
     def since(self, after: int) -> Iterator[list[tuple[int, Broadcast]]]:
@@ -165,22 +168,6 @@ class MemoryTables:
 
     def clear_retries_after(self, after: int) -> None:
         self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
-
-    def activate(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.setdefault((crew, agent), set())
-        is_new = run not in runs
-        runs.add(run)
-        return is_new
-
-    def deactivate(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.get((crew, agent), set())
-        was_there = run in runs
-        runs.discard(run)
-        return was_there
-
-    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        runs = self.active.get((crew, agent), ())
-        return len(runs) > (run in runs)
 
     def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
         return self.announced.get((crew, agent), (0, 0))
@@ -282,7 +269,7 @@ class MemoryBus:
         return next(_pages_of(islice(kept, limit)), [])
 
     async def head(self) -> int:
-        return self._tables.head()
+        return self._tables.newest
 
     async def prune(self, before: int, after: int = 0) -> PruneResult:
         return bus_rules.prune(self._tables, before, after)
@@ -303,12 +290,12 @@ class MemoryBus:
         return self._tables.directory.all()
 
     async def schedule(self, entry: DelayedBroadcast) -> DelayedBroadcast | None:
-        done = bus_rules.schedule(self._tables, entry)
+        done = delayed_rules.schedule(self._tables, entry)
         self.notify_change()
         return done
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
-        return bus_rules.cancel(self._tables, id, type, repeat_key)
+        return delayed_rules.cancel(self._tables, id, type, repeat_key)
 
     async def list_delayed(self, limit: int | None = None) -> Sequence[DelayedBroadcast]:
         return sorted(self._tables.delayed.values(), key=delivery_order)[:limit]
@@ -327,17 +314,17 @@ class MemoryBus:
         return min((each for each in times if each > now), default=None)
 
     async def replan_after_clock_change(self, now: int) -> None:
-        bus_rules.replan_after_clock_change(self._tables, now)
+        delayed_rules.replan_after_clock_change(self._tables, now)
 
     async def dispatch(self, entries: Sequence[DelayedBroadcast], now: int) -> BroadcastOutcome:
-        done = bus_rules.dispatch(self._tables, entries, now)
+        done = delayed_rules.dispatch(self._tables, entries, now)
         self.notify_change()
         return done
 
     async def record_dispatch_failure(
         self, entry: DelayedBroadcast, reason: str, now: int
     ) -> BroadcastDeadLetter | None:
-        return bus_rules.record_dispatch_failure(self._tables, entry, reason, now)
+        return delayed_rules.record_dispatch_failure(self._tables, entry, reason, now)
 
     async def agents_with_unread(self) -> Sequence[tuple[str, str]]:
         unread = (entry for entry in self._tables.inbox.values() if not entry.taken)

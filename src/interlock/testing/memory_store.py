@@ -10,7 +10,13 @@ import msgspec
 
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.budget_rules import spend
-from interlock.adapters.store_rules.bus_rules import apply_bus_writes, require_queued
+from interlock.adapters.store_rules.bus_rules import (
+    activity_of_record,
+    apply_bus_writes,
+    merge_announcements,
+    record_presence,
+    require_queued,
+)
 from interlock.errors import (
     CrewMissing,
     NotOwner,
@@ -46,7 +52,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         record_format.require_first(row.run, record)
         kept = StoredRun(row=row, owner=self.owner)
         self._shared_storage.runs[row.run] = kept
-        return self._apply_writes(also, self._add(kept, row, record, body))
+        return self._apply_writes(also, self._add(kept, row, record, body), row, record)
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         if not self._is_open:
@@ -57,13 +63,13 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
             position = self._add(kept, row, record, body)
         else:
             position = self._position_of(kept, row, record, body)
-        return self._apply_writes(also, position)
+        return self._apply_writes(also, position, row, record)
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         self.require_open()
         if self._require_run(row.run).row.epoch != row.epoch:
             raise NotOwner(row.run)
-        return self._apply_writes(AtomicWrites(spending=tuple(orders)), 0).grants
+        return self._spend(orders)
 
     async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         self.require_open()
@@ -190,7 +196,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
             record_format.require_next(kept.tip, row, record)
         return max(at for at, (run, _) in enumerate(self._shared_storage.order, 1) if run == row.run)
 
-    def _apply_writes(self, also: AtomicWrites, position: int) -> AppendResult:
+    def _apply_writes(self, also: AtomicWrites, position: int, row: RunRow, record: Record) -> AppendResult:
         if also is NO_WRITES:
             return AppendResult(position)
         for each in also.outgoing:
@@ -201,11 +207,18 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
             self._store_approvals(also.approvals)
         for key, outcome in also.orders:
             self._settle(key, outcome)
-        grants = [spend(self._shared_storage.ledger, order) for order in also.spending]
+        grants = self._spend(also.spending) if also.spending else ()
         claimed, announced = apply_bus_writes(self._shared_storage.tables, also)
+        if also.ended or also.begun:
+            presence = record_presence(self._shared_storage.tables, activity_of_record(row, record, also))
+            announced = merge_announcements(announced, presence) if announced.news else presence
         if announced.reached:
             self.bus.notify_change()
-        return AppendResult(position, tuple([grant for grant in grants if grant is not None]), claimed, announced)
+        return AppendResult(position, grants, claimed, announced)
+
+    def _spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+        grants = [spend(self._shared_storage.ledger, order) for order in orders]
+        return tuple([grant for grant in grants if grant is not None])
 
 
 def _page(found: Sequence[Record], sizes: Sequence[int]) -> Sequence[Record]:

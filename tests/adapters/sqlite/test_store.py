@@ -24,7 +24,7 @@ import pytest
 from interlock.adapters.files import owner_files
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite import writer as sqlite_writer
-from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.bus import announcements
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.bus.bus_schema import DELAYED_IN_ORDER
 from interlock.adapters.sqlite.runs import run_head
@@ -197,7 +197,7 @@ async def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path:
         for entry in entries:
             body = msgspec.json.encode(entry)
             connection.execute(
-                insert, (entry.id, entry.type, entry.repeat_key, entry.due_at, bus_queries.crc_as_int32(body), body)
+                insert, (entry.id, entry.type, entry.repeat_key, entry.due_at, announcements.crc_as_int32(body), body)
             )
         connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
         connection.execute(f"pragma user_version = {before}")

@@ -19,7 +19,7 @@ from interlock.adapters.files.private_files import restrict_permissions
 from interlock.adapters.files.signal_files import SIGNALS
 from interlock.adapters.log.log_file import LOG_FILE
 from interlock.adapters.sqlite import migrations
-from interlock.adapters.sqlite.bus.bus_cache import UNRECORDED, change_count_of, repair_change_counts
+from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, change_count_of, repair_change_counts
 from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.runs import run_queries
 from interlock.adapters.sqlite.sealed_tables import has_damage, intact_condition

@@ -62,6 +62,9 @@ class NewestMark:
         self._path = folder / NEWEST
         self._descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT)
         self._reached = StoreProgress()
+        # What this process wrote last, and as what bytes: mostly no other one has written since.
+        self._written = StoreProgress()
+        self._written_as: bytes | None = None
         self._is_said = False
 
     def advance(self, position: int, unrecorded: int) -> None:
@@ -102,13 +105,16 @@ class NewestMark:
                 _log.warning("'%s' cannot be written: %s; a loss may go unnoticed", self._path, error.strerror)
 
     def _write_locked(self, reached: StoreProgress, is_final: bool) -> None:
-        there = _decode_mark(os.pread(self._descriptor, 2 * SIZE, 0))
+        found = os.pread(self._descriptor, 2 * SIZE, 0)
+        there = self._written if found == self._written_as else _decode_mark(found)
         if there is None:
             os.ftruncate(self._descriptor, 0)
         elif not is_final:
             reached = StoreProgress(max(reached[0], there[0]), max(reached[1], there[1]))
         if reached != there:
-            os.pwrite(self._descriptor, _encode_mark(reached), 0)
+            encoded = _encode_mark(reached)
+            os.pwrite(self._descriptor, encoded, 0)
+            self._written, self._written_as = reached, encoded
 
 
 def _encode_mark(reached: StoreProgress) -> bytes:

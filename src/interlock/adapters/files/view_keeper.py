@@ -8,11 +8,12 @@ written again for each of them.
 import logging
 import sqlite3
 import time
+from itertools import islice
 from threading import Event, Thread
 
 from interlock.adapters.files.signal_files import Report, SignalFiles, ViewsBusy
-from interlock.adapters.sqlite.bus import bus_queries
-from interlock.adapters.sqlite.bus.bus_cache import change_count_of
+from interlock.adapters.sqlite.bus import announcements, bus_queries
+from interlock.adapters.sqlite.bus.change_counts import change_count_of
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.broadcast.delayed import DelayedBroadcast
 from interlock.broadcast.record import decode_broadcast
@@ -41,15 +42,14 @@ class SqliteSignalSource:
 
     def bodies(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Leaves out damaged ones, which the doctor reports."""
-        query = f"{bus_queries.ANNOUNCEMENTS} where position > ? order by position limit ?"
-        rows = self._connection.execute(query, (after, limit)).fetchall()
-        sound = [line for row in rows for line in bus_queries.lines_in_row(*row) if line[0] > after]
-        return sound if sound or not rows else self.bodies(rows[-1][0], limit)
+        rows = list(islice(announcements.rows_after(self._connection, after), limit))
+        sound = [line for row in rows for line in row.lines if line[0] > after]
+        return sound if sound or not rows else self.bodies(rows[-1].position, limit)
 
     def start_of_newest(self, bytes_max: int) -> int:
         left = bytes_max
-        for row in self._connection.execute(f"{bus_queries.ANNOUNCEMENTS} order by position desc"):
-            for position, line in reversed(bus_queries.lines_in_row(*row)):
+        for row in announcements.rows_below(self._connection):
+            for position, line in reversed(row.lines):
                 left -= len(line) + 1
                 if left < 0:
                     return position
@@ -63,7 +63,7 @@ class SqliteSignalSource:
         found = self._connection.execute("select position from broadcasts where id = ?", (name,)).fetchone()
         if found is not None:
             return int(found[0])
-        return bus_queries.presence_positions(self._connection, (name,)).get(name)
+        return announcements.presence_positions(self._connection, (name,)).get(name)
 
     def queue_version(self) -> int:
         return change_count_of(self._connection, "delayed")

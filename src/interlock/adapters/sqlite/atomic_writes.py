@@ -7,12 +7,14 @@ from typing import Any
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
+from interlock.adapters.sqlite.bus.positions import before_emitted
+from interlock.adapters.sqlite.bus.presence_writes import PresenceWrite, announce_presence
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.sqlite.tables import order_rows, question_rows
 from interlock.adapters.sqlite.tables.approvals import store_approvals
 from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation, spend
-from interlock.adapters.store_rules.bus_rules import apply_bus_writes
-from interlock.ports import AppendResult, AtomicWrites, Grant, OutgoingSignal, Reservation, Settlement
+from interlock.adapters.store_rules.bus_rules import PRESENCE_ONLY, apply_bus_writes, merge_announcements
+from interlock.ports import NO_BROADCASTS, AppendResult, AtomicWrites, Grant, OutgoingSignal, Reservation, Settlement
 
 _log = logging.getLogger("interlock")
 
@@ -81,7 +83,9 @@ class SqliteBudgetLedger:
         return found
 
 
-def apply_writes(connection: sqlite3.Connection, cache: BusCache, also: AtomicWrites, position: int) -> AppendResult:
+def apply_writes(
+    connection: sqlite3.Connection, cache: BusCache, also: AtomicWrites, position: int, presence: PresenceWrite
+) -> AppendResult:
     for each in also.outgoing:
         connection.execute(
             "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
@@ -93,10 +97,13 @@ def apply_writes(connection: sqlite3.Connection, cache: BusCache, also: AtomicWr
     for key, outcome in also.orders:
         order_rows.settle(connection, key=key, outcome=outcome)
     grants = apply_spending(connection, also.spending) if also.spending else ()
-    if not also.has_bus_writes:
-        return AppendResult(position, grants)
-    claimed, announced = apply_bus_writes(SqliteBusTables(connection, cache), also)
-    return AppendResult(position, grants, claimed, announced)
+    if not also.has_bus_writes and not presence.emissions:
+        return AppendResult(position, grants, (), PRESENCE_ONLY if presence.is_news else NO_BROADCASTS)
+    tables = SqliteBusTables(connection, cache)
+    tables.place_after(before_emitted(position))
+    claimed, announced = apply_bus_writes(tables, also)
+    presented = announce_presence(tables, presence, position)
+    return AppendResult(position, grants, claimed, merge_announcements(announced, presented))
 
 
 def apply_spending(connection: sqlite3.Connection, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:

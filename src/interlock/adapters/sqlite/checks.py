@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from interlock.adapters.sqlite import migrations, sealed_tables
-from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.bus import announcements, bus_queries
 from interlock.adapters.sqlite.runs import run_queries, tombstones
 from interlock.adapters.sqlite.sealed_tables import intact_condition, register_seal_function
+from interlock.ports.server import BROADCAST_POSITION
 
 Findings = Iterator[str]
 
@@ -66,7 +67,8 @@ def fresh_schema() -> dict[tuple[str, str], object]:
 def _rows(connection: sqlite3.Connection) -> Findings:
     """Checksums of rows."""
     yield from run_queries.damage_in_run_rows(connection)
-    yield from bus_queries.damage_in_bus_tables(connection)
+    yield from announcements.damage_in_broadcasts(connection)
+    yield from bus_queries.damage_in_delayed(connection)
     yield from sealed_tables.damage_in_sealed_tables(connection)
     query = "select run from spent where crc <> interlock_seal(body) order by run"
     for (run,) in connection.execute(query).fetchall():
@@ -84,10 +86,10 @@ def _positions(connection: sqlite3.Connection) -> Findings:
     )
     if count := connection.execute(query, (tombstones.NO_RUN,)).fetchone()[0]:
         yield f"{_rows_of(count, 'records')} not in the order of positions in which their run was written"
-    newest = run_queries.newest_position(connection)
-    query = "select hook from webhook_cursors where position > ? order by hook"
-    for (hook,) in connection.execute(query, (newest,)).fetchall():
-        yield f"webhook '{hook}' has read further than the newest position, {newest}"
+    newest = {False: run_queries.newest_position(connection), True: announcements.head(connection)}
+    for hook, position in connection.execute("select hook, position from webhook_cursors order by hook").fetchall():
+        if position > (most := newest[hook.endswith(BROADCAST_POSITION)]):
+            yield f"webhook '{hook}' has read further than the newest position, {most}"
     for table in ("inbox", "deliveries"):
         query = f"select count(*) from {table} where broadcast not in (select position from broadcasts)"  # noqa: S608 - constants
         if count := connection.execute(query).fetchone()[0]:

@@ -12,7 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interlock.adapters.files.private_files import make_private_file
-from interlock.adapters.sqlite.bus.bus_schema import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
+from interlock.adapters.sqlite.bus.bus_schema import (
+    BUS_MIGRATIONS,
+    DELAYED_IN_ORDER,
+    PRESENCE_IN_RECORDS,
+    QUIET_LIFECYCLE,
+)
 from interlock.adapters.sqlite.sealed_tables import (
     APPROVALS,
     ORDERS,
@@ -224,6 +229,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "delete from spent",
         ),
     ),
+    PRESENCE_IN_RECORDS,
 )
 
 SCHEMA = len(MIGRATIONS)

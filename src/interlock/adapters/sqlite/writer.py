@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.files.newest_mark import NewestMark
-from interlock.adapters.sqlite.bus.bus_cache import UNRECORDED, increment_change_count
+from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
@@ -274,6 +274,7 @@ class Writer:
                 self._require_same_files()
             changes, self._cache.newest = self.connection.total_changes, 0
             self.connection.execute("begin immediate")
+            self._cache.bus.refresh(self.connection)
             results = [self._result(work) for work in works]
             unrecorded = self._count_unrecorded_commit(changes)
             crash_point("before commit")

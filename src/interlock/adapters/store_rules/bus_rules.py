@@ -4,37 +4,42 @@ Rule 1: a broadcast is stored once, however often it is emitted, and delivered o
 Rule 2: a silent subscription fills an inbox, any other the queue of deliveries. When one is full, its oldest broadcast
 becomes a dead letter; none is lost.
 Rule 3: a broadcast beyond a rate limit is stored, reaches no subscriber, and becomes a dead letter.
-Rule 4: an agent wakes when its first turn in any run starts, and sleeps when its last one has ended.
+Rule 4: an agent wakes when its first turn in any run starts, and sleeps when its last one has ended. That is stored as
+broadcasts only if one of them has subscribers.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from interlock.adapters.store_rules.bus_tables import BusTables
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BusTables
 from interlock.broadcast.delayed import (
     BroadcastDeadLetter,
-    DelayedBroadcast,
-    after_clock_change,
-    after_dispatch,
-    after_failure,
-    dead_letter_of,
-    emission_of,
 )
 from interlock.broadcast.naming import sleep_type, wake_type
-from interlock.broadcast.presence import PresenceChange, broadcasts_of
+from interlock.broadcast.presence import PresenceChange, broadcasts_of, presence_series
 from interlock.broadcast.rate_limits import check_rate_limits, describe_refusal
 from interlock.broadcast.record import SYSTEM, Broadcast, Emission, ReceivedBroadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
-from interlock.errors import AlreadyHeard, BadBroadcast, NoSuchSignal, UsageError
+from interlock.errors import AlreadyHeard, NoSuchSignal, UsageError
 from interlock.limits import DELIVERY_PAUSES_MS, INBOX_MAX, INBOX_TAKEN_MAX, SUBSCRIPTIONS_PER_AGENT_MAX
-from interlock.ports import NO_BROADCASTS, Activity, AtomicWrites, BroadcastOutcome, InboxClaim, PruneResult
+from interlock.ports import (
+    NO_BROADCASTS,
+    Activity,
+    AtomicWrites,
+    BroadcastOutcome,
+    InboxClaim,
+    PruneResult,
+    Record,
+    RunRow,
+)
 
 # Rows per transaction of pruning; other writers wait for it.
 PRUNE_BATCH_MAX = 1_000
 
 PRESENCE_ONLY = BroadcastOutcome(news=True)
+
+NO_RUNS: set[str] = set()
 
 INBOX_FULL = "the inbox of this agent is full, and newer broadcasts arrived"
 
@@ -73,7 +78,7 @@ def prune(tables: BusTables, before: int, after: int) -> PruneResult:
     if not page:
         return PruneResult(gone=0, further=None)
     first, last = page[0].position, page[-1].position
-    stay = {*tables.pending_positions(first, last), tables.head()}
+    stay = {*tables.pending_positions(first, last), tables.newest_row()}
     old = [each for each in page if each.created_at is not None and each.created_at < before]
     gone = [each for each in old if each.position not in stay]
     tables.delete_broadcasts([each.position for each in gone])
@@ -139,15 +144,16 @@ def _pop_oldest_delivery(tables: BusTables, subscriber: Subscriber) -> ReceivedB
 
 
 def merge_announcements(one: BroadcastOutcome, other: BroadcastOutcome) -> BroadcastOutcome:
-    if not other.news:
-        return one
+    if not one.news or not other.news:
+        return one if one.news else other
     return BroadcastOutcome(reached=one.reached + other.reached, withheld=one.withheld + other.withheld, news=True)
 
 
 def apply_bus_writes(
     tables: BusTables, also: AtomicWrites
 ) -> tuple[tuple[tuple[ReceivedBroadcast, ...], ...], BroadcastOutcome]:
-    """Applies the bus writes of a record. Returns the answers to its inbox claims, and the subscribers reached."""
+    """Applies the bus writes of a record, without presence. Returns the answers to its inbox claims, and the
+    subscribers reached."""
     for number, name in also.heard:
         if _is_queued(tables, number, name):
             tables.drop_delivery(number)
@@ -159,11 +165,7 @@ def apply_bus_writes(
         if (position := tables.position_of(name)) is not None:
             tables.queue_delivery(crew, agent, position)
     claimed = tuple([claim_inbox(tables, claim) for claim in also.taking])
-    announced = announce(tables, also.broadcasts) if also.broadcasts else NO_BROADCASTS
-    if also.activity is None:
-        return claimed, announced
-    presence = record_presence(tables, also.activity)
-    return claimed, merge_announcements(announced, presence) if announced.news else presence
+    return claimed, announce(tables, also.broadcasts) if also.broadcasts else NO_BROADCASTS
 
 
 def require_queued(tables: BusTables, run: str, also: AtomicWrites) -> None:
@@ -182,37 +184,71 @@ def _is_queued(tables: BusTables, number: int, name: str) -> bool:
 # Presence
 
 
+class ActiveAgents:
+    """The runs in which each agent of a crew is at work."""
+
+    def __init__(self) -> None:
+        self.runs: dict[tuple[str, str], set[str]] = {}
+
+    def change(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Notes who ended and began work in a run. Returns who fell asleep and who woke, with "" for all others.
+
+        It is one function because every handoff calls it.
+        """
+        at_work, slept, woken = self.runs, [], []
+        for agent, _ in ended:
+            runs = at_work.get((crew, agent), NO_RUNS)
+            is_last = len(runs) == 1 and run in runs
+            if is_last:
+                del at_work[crew, agent]
+            elif run in runs:
+                runs.remove(run)
+            slept.append(agent if is_last else "")
+        for agent, _ in begun:
+            is_first = (crew, agent) not in at_work
+            at_work.setdefault((crew, agent), set()).add(run)
+            woken.append(agent if is_first else "")
+        return tuple(slept), tuple(woken)
+
+    def are_active(self, crew: str, run: str, agents: AgentsWithHops) -> bool:
+        """Whether all of them are known to work in a run."""
+        return all(run in self.runs.get((crew, agent), NO_RUNS) for agent, _ in agents)
+
+
+def activity_of_record(row: RunRow, record: Record, also: AtomicWrites) -> Activity:
+    """The agents that ended and began work with a record, as their broadcasts are named."""
+    return Activity(
+        name=presence_series(row.run),
+        place=record.seq,
+        crew=row.crew,
+        run=row.run,
+        at=record.at,
+        ended=also.ended,
+        begun=also.begun,
+    )
+
+
 def record_presence(tables: BusTables, activity: Activity) -> BroadcastOutcome:
     """Emits wake and sleep broadcasts for agents whose presence changed."""
-    slept = _change_presence(tables, tables.deactivate, activity, activity.ended)
-    woken = _change_presence(tables, tables.activate, activity, activity.begun)
-    changed = slept + woken
-    count = len(changed) - changed.count("")
-    if not count:
+    slept, woken = tables.change_presence(activity.crew, activity.run, activity.ended, activity.begun)
+    if not any(slept) and not any(woken):
         return NO_BROADCASTS
     lifecycle = PresenceChange(activity.name, activity.place, activity.at, slept, woken)
-    if tables.has_subscribers() and _has_presence_subscribers(tables, activity.crew, lifecycle):
-        return announce(tables, _presence_emissions(activity, lifecycle))
-    tables.append_presence(lifecycle, count)
+    if tables.has_subscribers() and has_presence_subscribers(tables, activity.crew, lifecycle):
+        return announce(tables, presence_emissions(activity, lifecycle))
+    tables.append_presence(lifecycle)
     return PRESENCE_ONLY
 
 
-def _change_presence(
-    tables: BusTables, change: Callable[[str, str, str], bool], activity: Activity, agents: tuple[tuple[str, int], ...]
-) -> tuple[str, ...]:
-    """The agents, with "" in place of those for whom nothing has changed."""
-    crew, run = activity.crew, activity.run
-    elsewhere = tables.is_active_elsewhere
-    return tuple([agent if change(crew, agent, run) and not elsewhere(crew, agent, run) else "" for agent, _ in agents])
-
-
-def _has_presence_subscribers(tables: BusTables, crew: str, lifecycle: PresenceChange) -> bool:
+def has_presence_subscribers(tables: BusTables, crew: str, lifecycle: PresenceChange) -> bool:
     asleep = [agent and tables.subscribers_of(sleep_type(agent), crew, agent) for agent in lifecycle.slept]
     awake = [agent and tables.subscribers_of(wake_type(agent), crew, agent) for agent in lifecycle.woken]
     return any(asleep) or any(awake)
 
 
-def _presence_emissions(activity: Activity, lifecycle: PresenceChange) -> list[Emission]:
+def presence_emissions(activity: Activity, lifecycle: PresenceChange) -> list[Emission]:
     changes = zip((*activity.ended, *activity.begun), (*lifecycle.slept, *lifecycle.woken), strict=True)
     about = [(agent, hops) for (agent, hops), turned in changes if turned]
     return [
@@ -302,72 +338,3 @@ def declare_subscriptions(tables: BusTables, crew: str, sha: str, subscriptions:
     for new in wanted.values():
         tables.put_subscription(new)
     tables.set_crew_sha(crew, sha)
-
-
-# Delayed broadcasts
-
-
-def schedule(tables: BusTables, entry: DelayedBroadcast) -> DelayedBroadcast | None:
-    """Queues a delayed broadcast. An id that is queued already changes nothing: its answer was lost."""
-    if tables.entry(entry.id) is not None:
-        return None
-    old = tables.entry_by_repeat_key(entry.type, entry.repeat_key) if entry.repeat_key is not None else None
-    if old is not None:
-        tables.drop_entry(old.id)
-    tables.put_entry(entry)
-    return old
-
-
-def cancel(tables: BusTables, id: str, kind: str, repeat_key: str) -> DelayedBroadcast | None:  # noqa: A002
-    found = tables.entry(id) if id else tables.entry_by_repeat_key(kind, repeat_key)
-    if found is not None:
-        tables.drop_entry(found.id)
-    return found
-
-
-def dispatch(tables: BusTables, entries: Iterable[DelayedBroadcast], now: int) -> BroadcastOutcome:
-    """Emits entries that are unchanged in the queue; those replaced or cancelled meanwhile are left alone."""
-    due = [(entry, after_dispatch(entry, now)) for entry in entries if tables.entry(entry.id) == entry]
-    announced = announce(tables, [emission_of(entry, now) for entry, _ in due])
-    for entry, later in due:
-        _reschedule_or_drop(tables, entry, later)
-    return announced
-
-
-def replan_after_clock_change(tables: BusTables, now: int) -> None:
-    """Plans again what a clock that was ahead has postponed; entries that cannot be planned stay unchanged."""
-    for entry in tables.entries_ahead(now):
-        with suppress(BadBroadcast):
-            if (again := after_clock_change(entry, now)) is not None:
-                tables.put_entry(again)
-    tables.clear_retries_after(now + max(DELIVERY_PAUSES_MS))
-
-
-def _reschedule_or_drop(tables: BusTables, entry: DelayedBroadcast, later: DelayedBroadcast | None) -> None:
-    if later is None:
-        tables.drop_entry(entry.id)
-    else:
-        tables.put_entry(later)
-
-
-def record_dispatch_failure(
-    tables: BusTables, entry: DelayedBroadcast, reason: str, now: int
-) -> BroadcastDeadLetter | None:
-    if tables.entry(entry.id) != entry:
-        return None
-    again = after_failure(entry, now)
-    if again is not None:
-        tables.put_entry(again)
-        return None
-    letter = dead_letter_of(entry, reason, now)
-    tables.add_dead_letter(letter)
-    _reschedule_or_drop(tables, entry, _next_entry_or_none(entry, now))
-    return letter
-
-
-def _next_entry_or_none(entry: DelayedBroadcast, now: int) -> DelayedBroadcast | None:
-    """The next entry of a schedule; None if it cannot be computed, because its time zone is unknown by now."""
-    try:
-        return after_dispatch(entry, now)
-    except BadBroadcast:
-        return None

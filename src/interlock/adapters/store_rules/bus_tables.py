@@ -13,6 +13,8 @@ from interlock.broadcast.record import Broadcast, ReceivedBroadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
 from interlock.ports import Delivery
 
+AgentsWithHops = tuple[tuple[str, int], ...]
+
 
 class BroadcastAge(NamedTuple):
     """Broadcasts stored in one row: their last position, their number, and their time; None if damaged."""
@@ -31,16 +33,16 @@ class BusTables(AnnouncementCounts, Protocol):
 
     def position_of(self, id: str) -> int | None: ...  # noqa: A002
 
-    def head(self) -> int:
-        """The position of the newest; 0 if there is none."""
+    def newest_row(self) -> int:
+        """The position of the newest row of broadcasts; 0 if there is none."""
         ...
 
-    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
-        """Appends presence changes without subscribers, in one row; `count` is the number of broadcasts in it."""
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        """Appends presence changes without subscribers, in one row."""
         ...
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
-        """Those ids that `append_presence` has stored."""
+        """Those ids that are presence changes without subscribers."""
         ...
 
     def page(self, after: int, limit: int) -> Sequence[BroadcastAge]:
@@ -95,13 +97,11 @@ class BusTables(AnnouncementCounts, Protocol):
         """Makes deliveries due now that would be retried after a time."""
         ...
 
-    def activate(self, crew: str, agent: str, run: str) -> bool:
-        """Marks an agent as active in a run. Returns whether it was not before."""
+    def change_presence(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Notes who ended and began work in a run, as `ActiveAgents.change`."""
         ...
-
-    def deactivate(self, crew: str, agent: str, run: str) -> bool: ...
-
-    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool: ...
 
     def subscriptions_of(self, crew: str, agent: str | None = None) -> Sequence[AgentSubscription]:
         """The subscriptions of a crew, or of one of its agents."""

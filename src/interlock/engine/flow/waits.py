@@ -1,16 +1,20 @@
 """Waits for a person or the host, and their answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from interlock.engine.events import (
     DerivedEvent,
+    Event,
     IncomingEvent,
     InputExpired,
     InputGiven,
     InputRequested,
+    ModelReplied,
+    RunFinished,
     RunPaused,
     RunResumed,
     ToolOutcomeLost,
+    TurnStarted,
 )
 from interlock.engine.kinds import RunStatus, TimerKind, WaitKind, WorkStatus
 from interlock.engine.routing.candidates import Verb
@@ -118,6 +122,18 @@ def agents_concerned(event: IncomingEvent, facts: Iterable[DerivedEvent]) -> dic
     """The agents that the transition names: while no wait is open, no other agent starts or stops working."""
     agents = [getattr(each, "agent", "") for each in (event, *facts)]
     return dict.fromkeys(agent for agent in agents if agent)
+
+
+def agents_in_record(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The agents that a plain record shows to end and begin work: a turn starts, and the agent that replied is done.
+
+    Stores rely on it for records that they hold: another rule needs another name.
+    """
+    begun = tuple([each.agent for each in events if type(each) is TurnStarted])
+    first = events[0]
+    if type(first) is not ModelReplied or not (begun or type(events[-1]) is RunFinished):
+        return (), begun
+    return (first.agent,), begun
 
 
 def hops_at_work(state: RunState, agent: str) -> int | None:

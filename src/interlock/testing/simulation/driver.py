@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.broadcast.record import SYSTEM, Broadcast
 from interlock.engine.events import ExternalSent
 from interlock.engine.flow.parking import PARKED
 from interlock.errors import InterlockError, StoreFailed
@@ -18,6 +20,9 @@ from interlock.testing.simulation.simulated_world import MOMENT_MS, NEGLECT_MS, 
 
 # After this much quiet time every outgoing signal is delivered.
 OUT_MS = sum(PAUSES_MS) + 60_000
+
+# More broadcasts than a simulation emits, and the digits of an id that count those of one record.
+ALL, COUNT_CHARS = 1_000_000, 4
 
 # A run may be released and recovered this often in the quiet phase, besides the answers it gets.
 ROUNDS_MAX = 20
@@ -180,11 +185,27 @@ class SimulationDriver:
         lost = [each for each in emitted if each not in storage.bus.tables.positions]
         if lost and not world.plan.past:
             self._report("what is announced is kept", f"{lost[0]} is in the journal and not on the bus")
-        awake = [agent for (_, agent), runs in storage.bus.tables.active.items() if world.run in runs]
+        awake = [agent for (_, agent), runs in storage.bus.tables.active.runs.items() if world.run in runs]
         if checker.is_over() and awake:
             self._report("agents of an ended run sleep", f"the run is over, and {', '.join(awake)} is awake")
+        if not world.plan.past:  # the agents of a fork are at work without a record
+            self._check_presence([each for each in await storage.bus.newest(ALL) if each.source == SYSTEM])
         if checker.is_over() and (held := storage.open_reservations()):
             self._report("budgets are settled", f"the run is over, and {', '.join(held)} is still reserved")
+
+    def _check_presence(self, stored: Sequence[Broadcast]) -> None:
+        """Compares wakes and sleeps on the bus with those that follow from the records."""
+        together = [list(each) for _, each in groupby(stored, key=lambda broadcast: broadcast.id[:-COUNT_CHARS])]
+        by_name = [
+            kind
+            for group in together
+            for ending in (":sleep", ":wake")
+            for kind in sorted(each.type for each in group if each.type.endswith(ending))
+        ]
+        if by_name != self.world.checker.presence:
+            self._report(
+                "presence follows from the records", f"{by_name} is on the bus, not {self.world.checker.presence}"
+            )
 
     def _check_silent_failures(self) -> None:
         for process in self.world.processes:

@@ -9,8 +9,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from interlock.broadcast.naming import sleep_type, wake_type
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import Usage
+from interlock.engine.flow.waits import agents_at_work
 from interlock.engine.run import Run
 from interlock.ids import parent_of, run_of
 from interlock.ports import ModelRequest, Record, SealedRecord
@@ -36,6 +38,9 @@ class InvariantChecker:
         self.broken: asyncio.Future[None] | None = None
         self.delivered_signals: set[str] = set()
         self._started: Counter[str] = Counter()
+        # Where agents are at work by the records, and the broadcasts that follow from it; those of a record by name.
+        self._at_work: dict[str, set[tuple[str, str]]] = {}
+        self.presence: list[str] = []
         self.active_calls: Counter[tuple[int, str]] = Counter()
         self.calls_made: Counter[tuple[int, str]] = Counter()  # the number of tries of each call
 
@@ -71,6 +76,17 @@ class InvariantChecker:
 
     def on_committed(self, process: int, run: str, record: Record) -> None:
         self._report_findings(self.runs[run].check_commit(process, record, self._loop.now_ms))
+        self._derive_presence(run)
+
+    def _derive_presence(self, run: str) -> None:
+        """Derives who wakes and sleeps from the records alone, which the bus must say too."""
+        model = self.runs[run]
+        now = {(model.crew.name, agent) for agent in agents_at_work(model.shadow.state)}
+        before = self._at_work.get(run, set())
+        self._at_work[run] = now
+        elsewhere = {each for of, agents in self._at_work.items() if of != run for each in agents}
+        self.presence += sorted(sleep_type(agent) for _, agent in before - now - elsewhere)
+        self.presence += sorted(wake_type(agent) for _, agent in now - before - elsewhere)
 
     def on_acknowledged(self, process: int, run: str, record: Record, live: Run | None) -> None:
         self._report_findings(self.runs[run].check_acknowledgement(process, record, live))

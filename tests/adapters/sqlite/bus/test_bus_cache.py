@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.sqlite.bus import bus_cache
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.store_rules.bus_rules import record_presence
 from interlock.adapters.store_rules.bus_tables import BusTables
@@ -102,14 +101,3 @@ async def test_an_agent_at_work_in_many_runs_sleeps_after_the_last_of_them(tmp_p
             assert await types(other) == ["agent:a:wake"]
             await one.record_presence(activity(f"r{n}", 2, ended="a"))
         assert await types(other) == ["agent:a:wake", "agent:a:sleep"]
-
-
-async def test_more_agents_than_are_remembered_are_looked_up_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bus_cache, "AGENTS_MAX", 2)
-
-    async with two_stores(tmp_path) as (one, _):
-        await one.record_presence(activity("r", 1, begun="abcd"))
-        await one.record_presence(activity("r", 2, ended="abcd"))
-        assert len(await types(one)) == 8

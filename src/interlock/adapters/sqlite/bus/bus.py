@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.bus import announcements, bus_queries
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.sqlite.store import SqliteStore
-from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules import bus_rules, delayed_rules
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, encode_broadcast
@@ -79,15 +79,17 @@ class SqliteBus:
         return int(await self._apply_rule("restore broadcasts", bus_rules.restore, broadcasts, size=size))
 
     async def record_presence(self, activity: Activity) -> BroadcastOutcome:
-        announced: BroadcastOutcome = await self._apply_rule("record presence", bus_rules.record_presence, activity)
+        announced: BroadcastOutcome = await self._apply_rule(
+            "record presence", SqliteBusTables.record_presence, activity
+        )
         return announced
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         assert limit > 0, "callers bound their pages"
-        return await self._store.read("read broadcasts", partial(bus_queries.newest, limit=limit, pattern=pattern))
+        return await self._store.read("read broadcasts", partial(announcements.newest, limit=limit, pattern=pattern))
 
     async def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
-        work = partial(bus_queries.position_before_newest, limit=limit, pattern=pattern)
+        work = partial(announcements.position_before_newest, limit=limit, pattern=pattern)
         position = await self._store.read("read broadcasts", work)
         while limit and (found := await self.since(position, limit)):
             position = found[-1][0]
@@ -96,10 +98,10 @@ class SqliteBus:
             yield chosen
 
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        return await self._store.read("read broadcasts", partial(bus_queries.since, position=position, limit=limit))
+        return await self._store.read("read broadcasts", partial(announcements.since, position=position, limit=limit))
 
     async def head(self) -> int:
-        return await self._store.read("read broadcasts", bus_queries.head)
+        return await self._store.read("read broadcasts", announcements.head)
 
     async def prune(self, before: int, after: int = 0) -> PruneResult:
         pruned: PruneResult = await self._apply_rule("delete old broadcasts", bus_rules.prune, before, after)
@@ -132,12 +134,12 @@ class SqliteBus:
     # Delayed broadcasts
 
     async def schedule(self, entry: DelayedBroadcast) -> DelayedBroadcast | None:
-        old: DelayedBroadcast | None = await self._apply_rule("schedule a signal", bus_rules.schedule, entry)
+        old: DelayedBroadcast | None = await self._apply_rule("schedule a signal", delayed_rules.schedule, entry)
         return old
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
         gone: DelayedBroadcast | None = await self._apply_rule(
-            "cancel a signal", bus_rules.cancel, id, type, repeat_key
+            "cancel a signal", delayed_rules.cancel, id, type, repeat_key
         )
         return gone
 
@@ -158,12 +160,12 @@ class SqliteBus:
         return await self._store.read("read delayed signals", partial(bus_queries.next_due, now=now))
 
     async def replan_after_clock_change(self, now: int) -> None:
-        await self._apply_rule("replan after a clock change", bus_rules.replan_after_clock_change, now)
+        await self._apply_rule("replan after a clock change", delayed_rules.replan_after_clock_change, now)
 
     async def dispatch(self, entries: Sequence[DelayedBroadcast], now: int) -> BroadcastOutcome:
         size = sum(len(msgspec.json.encode(entry)) for entry in entries)
         announced: BroadcastOutcome = await self._apply_rule(
-            "dispatch signals", bus_rules.dispatch, entries, now, size=size
+            "dispatch signals", delayed_rules.dispatch, entries, now, size=size
         )
         return announced
 
@@ -171,7 +173,7 @@ class SqliteBus:
         self, entry: DelayedBroadcast, reason: str, now: int
     ) -> BroadcastDeadLetter | None:
         dead: BroadcastDeadLetter | None = await self._apply_rule(
-            "postpone a signal", bus_rules.record_dispatch_failure, entry, reason, now
+            "postpone a signal", delayed_rules.record_dispatch_failure, entry, reason, now
         )
         return dead
 

@@ -1,4 +1,4 @@
-"""A cache of the bus beside the writing connection: subscriptions, the newest position, and active agents.
+"""A cache of the bus beside the writing connection: subscriptions, the newest stored broadcast, and active agents.
 
 Rule 1: it is valid until another connection commits, which `data_version` shows; `refresh` starts every transaction.
 Rule 2: every change of subscriptions is counted in the database, so they are read again only after such a change.
@@ -7,21 +7,10 @@ Rule 3: a transaction that fails may have changed the cache, so it is cleared th
 
 import sqlite3
 
+from interlock.adapters.sqlite.bus.active_agents import SqliteActiveAgents
+from interlock.adapters.sqlite.bus.change_counts import change_count_of, increment_change_count
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.broadcast.subscriptions import AgentSubscription, SubscriptionIndex
-from interlock.errors import DamagedRow
-
-# The counts of `bus_changes`; one is of commits that stored no record.
-UNRECORDED = "unrecorded"
-CHANGE_COUNTS = ("subscriptions", "delayed", UNRECORDED)
-# Where a repaired count starts: above any real count, so that it differs from all of them.
-REPAIRED_COUNT_START = 1 << 40
-
-# Agents whose active runs are cached, and how many runs of one are read.
-AGENTS_MAX = 10_000
-RUNS_READ_MAX = 2
-
-_AT_WORK = f"select run from active where crew = ? and agent = ? and {intact_condition('active')} limit ?"  # noqa: S608 - constants
 
 
 class BusCache:
@@ -34,38 +23,20 @@ class BusCache:
         self._version = -1
         self._directory, self._number, self._is_current = SubscriptionIndex(), -1, False
         self.head: int | None = None
-        self._at_work: dict[tuple[str, str], set[str]] = {}
+        self._active, self._is_active_current = SqliteActiveAgents(), False
 
     def refresh(self, connection: sqlite3.Connection) -> None:
         """Drops what another process has changed. Call it in a transaction, before all else."""
         version = connection.execute("pragma data_version").fetchone()[0]
         if version != self._version:
             self._version, self.head, self._is_current = version, None, False
-            self._at_work.clear()
+            self._is_active_current = False
 
-    # Active agents
-
-    def is_active_elsewhere(self, connection: sqlite3.Connection, crew: str, agent: str, run: str) -> bool:
-        runs = self._at_work.get((crew, agent))
-        if runs is None:
-            found = connection.execute(_AT_WORK, (crew, agent, RUNS_READ_MAX)).fetchall()
-            runs = {name for (name,) in found}
-            if len(runs) < RUNS_READ_MAX:  # else there may be more
-                self._cache_runs(crew, agent, runs)
-        return len(runs) > (run in runs)
-
-    def _cache_runs(self, crew: str, agent: str, runs: set[str]) -> None:
-        if len(self._at_work) >= AGENTS_MAX:
-            self._at_work.clear()
-        self._at_work[crew, agent] = runs
-
-    def add_active_run(self, crew: str, agent: str, run: str) -> None:
-        if (runs := self._at_work.get((crew, agent))) is not None:
-            runs.add(run)
-
-    def remove_active_run(self, crew: str, agent: str, run: str) -> None:
-        if (runs := self._at_work.get((crew, agent))) is not None:
-            runs.discard(run)
+    def active_agents(self, connection: sqlite3.Connection) -> SqliteActiveAgents:
+        if not self._is_active_current:
+            self._active.refresh(connection)
+            self._is_active_current = True
+        return self._active
 
     # Subscriptions
 
@@ -94,35 +65,6 @@ class BusCache:
             self._directory.add(added)
         if removed is not None:
             self._directory.remove(removed)
-
-
-def change_count_of(connection: sqlite3.Connection, name: str) -> int:
-    """The number of changes under a name; `DamagedRow` if it is damaged."""
-    query = f"select number from bus_changes where name = ? and {intact_condition('bus_changes')}"  # noqa: S608 - constants
-    found = connection.execute(query, (name,)).fetchone()
-    if found is None:
-        raise DamagedRow(f"the count of changes of '{name}'", "open the folder again, which repairs it")
-    return int(found[0])
-
-
-def increment_change_count(connection: sqlite3.Connection, name: str) -> int:
-    """Counts a change in its transaction."""
-    number = change_count_of(connection, name) + 1
-    connection.execute("update bus_changes set number = ? where name = ?", (number, name))
-    return number
-
-
-def repair_change_counts(connection: sqlite3.Connection, unrecorded: int) -> None:
-    """Replaces damaged counts, in a transaction.
-
-    For most only a change matters. The count of commits without a record continues from the mark.
-    """
-    whole_ones = f"select name from bus_changes where {intact_condition('bus_changes')}"  # noqa: S608 - constants
-    left = set(CHANGE_COUNTS) - {name for (name,) in connection.execute(whole_ones)}
-    connection.execute(f"delete from bus_changes where not ({intact_condition('bus_changes')})")  # noqa: S608 - constants
-    repaired = [(name, unrecorded if name == UNRECORDED else REPAIRED_COUNT_START) for name in sorted(left)]
-    for row in repaired:
-        connection.execute("insert into bus_changes (name, number) values (?, ?)", row)
 
 
 def _read_directory(connection: sqlite3.Connection) -> SubscriptionIndex:

@@ -127,3 +127,28 @@ DELAYED_IN_ORDER: tuple[str, tuple[str, ...]] = (
         "create index delayed_by_time on delayed (due_at)",
     ),
 )
+
+# Who ended and began work is part of the record, before the body: reading it must not read a large body.
+PRESENCE_IN_RECORDS: tuple[str, tuple[str, ...]] = (
+    "025_presence_in_records",
+    (
+        "drop index records_by_run",
+        "alter table records rename to records_before",
+        """create table records (
+            position integer primary key,
+            run integer not null,
+            seq integer not null,
+            crc integer not null,
+            link blob not null,
+            presence any,
+            body blob not null
+        ) strict""",
+        "insert into records (position, run, seq, crc, link, body)"
+        " select position, run, seq, crc, link, body from records_before order by position",
+        "drop table records_before",
+        "create unique index records_by_run on records (run, seq)",
+        # The table `active` follows behind the records from now on.
+        "insert into bus_changes (name, number) values ('presence', 0),"
+        " ('presence_filled', (select coalesce(max(position), 0) from records))",
+    ),
+)

@@ -5,32 +5,41 @@ Rule: subscriptions are cached beside the writing connection, and read again whe
 
 import sqlite3
 from collections.abc import Iterable, Sequence, Set
+from itertools import islice
 
-from interlock.adapters.sqlite.bus.bus_cache import BusCache, increment_change_count
+from interlock.adapters.sqlite.bus.active_agents import SqliteActiveAgents
+from interlock.adapters.sqlite.bus.announcements import (
+    crc_as_int32,
+    newest_row,
+    newest_stored,
+    presence_positions,
+    rows_after,
+)
+from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_queries import (
-    ANNOUNCEMENTS,
     SELECT_DEAD_LETTER,
     SELECT_ENTRY,
     SELECT_INBOX,
-    age_of_row,
     broadcasts_received,
-    crc_as_int32,
     decode_dead_letter,
     deliveries,
     encode_json,
     entry_from_row,
-    head,
-    presence_positions,
     subscriptions,
 )
+from interlock.adapters.sqlite.bus.change_counts import increment_change_count
+from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, record_at
+from interlock.adapters.sqlite.bus.record_presence import SELECT_OF_RUN, read_presence
+from interlock.adapters.sqlite.runs.run_queries import newest_position
 from interlock.adapters.sqlite.sealed_tables import intact_condition
-from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
-from interlock.broadcast.presence import PresenceChange, encode_presence
+from interlock.broadcast.presence import PresenceChange, broadcasts_of, encode_presence
 from interlock.broadcast.record import Broadcast, ReceivedBroadcast, encode_broadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
 from interlock.limits import DEAD_LETTERS_MAX
-from interlock.ports import Delivery
+from interlock.ports import Activity, BroadcastOutcome, Delivery
 
 
 class SqliteBusTables:
@@ -39,12 +48,13 @@ class SqliteBusTables:
     def __init__(self, connection: sqlite3.Connection, cache: BusCache) -> None:
         self._connection, self._cache = connection, cache
         self._execute = connection.execute
-        cache.refresh(connection)
+        # Broadcasts are stored after this position; None if it is not known yet.
+        self._floor: int | None = None
 
     # Broadcasts
 
     def append_broadcast(self, broadcast: Broadcast, hops: int) -> int | None:
-        body, position = encode_broadcast(broadcast), self.head() + 1
+        body, position = encode_broadcast(broadcast), self._last_position() + 1
         done = self._execute(
             "insert or ignore into broadcasts (position, id, hops, crc, body) values (?, ?, ?, ?, ?)",
             (position, broadcast.id, hops, crc_as_int32(body, position), body),
@@ -58,25 +68,39 @@ class SqliteBusTables:
         found = self._execute("select position from broadcasts where id = ?", (id,)).fetchone()
         return int(found[0]) if found is not None else None
 
-    def head(self) -> int:
-        if self._cache.head is None:
-            self._cache.head = head(self._connection)
-        return self._cache.head
+    def place_after(self, position: int) -> None:
+        """Sets where broadcasts are stored: after a position, and after all that are stored."""
+        self._floor = position
 
-    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
-        body, position = encode_presence(lifecycle), self.head() + count
+    def _last_position(self) -> int:
+        if self._floor is None:
+            self._floor = before_others(newest_position(self._connection))
+        if self._cache.head is None:
+            self._cache.head = newest_stored(self._connection)
+        return max(self._cache.head, self._floor)
+
+    def newest_row(self) -> int:
+        return newest_row(self._connection)
+
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        count = len(broadcasts_of(lifecycle))
+        self.put_presence(lifecycle, self._last_position() + count)
+
+    def put_presence(self, lifecycle: PresenceChange, position: int) -> None:
+        """Stores presence changes at the position of their last one."""
+        body = encode_presence(lifecycle)
         self._execute(
             "insert into lifecycle (position, crc, body) values (?, ?, ?)",
             (position, crc_as_int32(body, position), body),
         )
-        self._cache.head = position
+        if self._cache.head is not None:
+            self._cache.head = max(position, self._cache.head)
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return presence_positions(self._connection, ids).keys()
 
     def page(self, after: int, limit: int) -> Sequence[BroadcastAge]:
-        query = f"{ANNOUNCEMENTS} where position > ? order by position limit ?"
-        return [age_of_row(row) for row in self._execute(query, (after, limit))]
+        return [row.age for row in islice(rows_after(self._connection, after), limit)]
 
     def pending_positions(self, first: int, last: int) -> Set[int]:
         tables = ("select broadcast from inbox", "select broadcast from deliveries")
@@ -84,6 +108,10 @@ class SqliteBusTables:
         return {position for (position,) in self._execute(query, (first, last) * 2)}
 
     def delete_broadcasts(self, positions: Iterable[int]) -> None:
+        records = [(record_at(each),) for each in positions if end_of_derived(record_at(each)) == each]
+        if records:
+            self.active.release_records(self._connection)
+            self._connection.executemany("update records set presence = null where position = ?", records)
         for table in ("broadcasts", "lifecycle"):
             query = f"delete from {table} where position = ?"  # noqa: S608 - constants
             self._connection.executemany(query, [(each,) for each in positions])
@@ -172,18 +200,31 @@ class SqliteBusTables:
 
     # Presence, and counts of broadcasts
 
-    def activate(self, crew: str, agent: str, run: str) -> bool:
-        done = self._execute("insert or ignore into active (crew, agent, run) values (?, ?, ?)", (crew, agent, run))
-        self._cache.add_active_run(crew, agent, run)
-        return done.rowcount == 1
+    def record_presence(self, activity: Activity) -> BroadcastOutcome:
+        """Records presence without a record."""
+        crew, run, ended, begun = activity.crew, activity.run, activity.ended, activity.begun
+        is_known = not ended and self.active.are_active(crew, run, begun)
+        announced = bus_rules.record_presence(self, activity)
+        if not is_known:
+            self.active.store_change(self._connection, crew, run, ended, begun)
+        return announced
 
-    def deactivate(self, crew: str, agent: str, run: str) -> bool:
-        done = self._execute("delete from active where crew = ? and agent = ? and run = ?", (crew, agent, run))
-        self._cache.remove_active_run(crew, agent, run)
-        return done.rowcount == 1
+    def store_presence_of(self, crew: str, run: str, number: int) -> None:
+        """Stores what is derived from the records of a run, which will be deleted, and removes it from the active."""
+        for found in read_presence(self._connection, SELECT_OF_RUN, number):
+            change = found.change
+            if change is not None and broadcasts_of(change):
+                self.put_presence(change, end_of_derived(found.position))
+        self.active.forget_run(self._connection, crew, run)
 
-    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        return self._cache.is_active_elsewhere(self._connection, crew, agent, run)
+    @property
+    def active(self) -> SqliteActiveAgents:
+        return self._cache.active_agents(self._connection)
+
+    def change_presence(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.active.change(crew, run, ended, begun)
 
     def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
         query = f"select start, number from announced where crew = ? and agent = ? and {intact_condition('announced')}"  # noqa: S608 - constants

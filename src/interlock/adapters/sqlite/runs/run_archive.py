@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.runs import tombstones
 from interlock.adapters.sqlite.runs.run_head import read_run_head
 from interlock.adapters.sqlite.runs.run_queries import names_below
@@ -48,6 +49,7 @@ def delete(
     require_claimable(found, owner, folder)
     cache.heads.pop(run, None)
     left = Tombstone(run=run, crew=found.crew, seq=found.seq, link=found.link, deleted_at=at)
+    SqliteBusTables(connection, cache.bus).store_presence_of(found.crew, run, found.number)
     tombstones.replace_with_tombstone(connection, found.number, left)
     question_rows.delete_questions(connection, run)
     for table in ("spent", "outbox", "active", "orders", "approvals", "revoked_approvals"):

@@ -8,11 +8,13 @@ same owner, epoch, seq and link; the link stands for the run's id and all that w
 
 import sqlite3
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from interlock.adapters.files.owner_files import is_alive
 from interlock.adapters.sqlite.atomic_writes import apply_writes
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
+from interlock.adapters.sqlite.bus.presence_writes import NO_PRESENCE, PresenceWrite, change_presence
 from interlock.adapters.sqlite.runs import tombstones
 from interlock.adapters.sqlite.runs.run_head import (
     INSERT_RUN,
@@ -31,7 +33,7 @@ from interlock.adapters.store_rules.record_format import Tip
 from interlock.errors import OwnedElsewhere, RunExists
 from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 
-INSERT_RECORD = "insert into records (run, seq, crc, link, body) values (?, ?, ?, ?, ?)"
+INSERT_RECORD = "insert into records (run, seq, crc, link, presence, body) values (?, ?, ?, ?, ?, ?)"
 _UPDATE = (
     "update runs set {more}reason = ?, agent = ?, seq = ?, updated_at = ?,"
     " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?,"
@@ -60,32 +62,49 @@ def create(
     link = record_format.next_link(record_format.first_link(row.run), body)
     made = insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     cache.put_head(row.run, made)
-    position = insert_record(connection, cache, made.number, record.seq, crc32(body), link, body)
-    return apply_writes(connection, cache.bus, also, position) if also is not NO_WRITES else AppendResult(position)
+    appended = _insert_with_presence(connection, cache, made, row, record, link, body, also)
+    return _apply_writes(connection, cache, also, appended)
 
 
 def append(
     connection: sqlite3.Connection, cache: WriterCache, *, row: RunRow, record: Record, body: bytes, also: AtomicWrites
 ) -> AppendResult:
-    position = _append(connection, cache, row, record, body)
-    return apply_writes(connection, cache.bus, also, position) if also is not NO_WRITES else AppendResult(position)
+    return _apply_writes(connection, cache, also, _append(connection, cache, row, record, body, also))
 
 
-def _append(connection: sqlite3.Connection, cache: WriterCache, row: RunRow, record: Record, body: bytes) -> int:
+def _apply_writes(
+    connection: sqlite3.Connection, cache: WriterCache, also: AtomicWrites, appended: "AppendedRecord"
+) -> AppendResult:
+    position, presence = appended
+    if also is NO_WRITES:
+        return AppendResult(position)
+    return apply_writes(connection, cache.bus, also, position, presence)
+
+
+class AppendedRecord(NamedTuple):
+    """The position of a record, and the presence that was stored with it."""
+
+    position: int
+    presence: PresenceWrite = NO_PRESENCE
+
+
+def _append(
+    connection: sqlite3.Connection, cache: WriterCache, row: RunRow, record: Record, body: bytes, also: AtomicWrites
+) -> AppendedRecord:
     known = cache.heads.get(row.run)
     if known is not None and known.epoch == row.epoch and known.seq + 1 == record.seq:
-        position = _try_append(connection, cache, known, row, record, body)
-        if position is not None:
-            return position
+        appended = _try_append(connection, cache, known, row, record, body, also)
+        if appended is not None:
+            return appended
     known = read_run_head(connection, row.run)
     if known.epoch == row.epoch and known.seq == record.last_seq:
         position = _position_of(connection, known.number, record.seq, body)
         if position is not None:
-            return position
+            return AppendedRecord(position)
     record_format.require_next(known.tip, row, record)
-    position = _try_append(connection, cache, known, row, record, body)
-    assert position is not None, "the row was read in this transaction"
-    return position
+    appended = _try_append(connection, cache, known, row, record, body, also)
+    assert appended is not None, "the row was read in this transaction"
+    return appended
 
 
 def _position_of(connection: sqlite3.Connection, number: int, seq: int, body: bytes) -> int | None:
@@ -96,9 +115,15 @@ def _position_of(connection: sqlite3.Connection, number: int, seq: int, body: by
 
 
 def _try_append(
-    connection: sqlite3.Connection, cache: WriterCache, known: RunHead, row: RunRow, record: Record, body: bytes
-) -> int | None:
-    """Appends; returns the position, or None with nothing written if the stored row differs from `known`."""
+    connection: sqlite3.Connection,
+    cache: WriterCache,
+    known: RunHead,
+    row: RunRow,
+    record: Record,
+    body: bytes,
+    also: AtomicWrites,
+) -> AppendedRecord | None:
+    """Appends; None with nothing written if the stored row differs from `known`."""
     usage, link = row.usage, record_format.next_link(known.link, body)
     changing = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *usage_values(usage, link))
     crc = crc_with_changing(known.fixed_crc, changing)
@@ -110,14 +135,41 @@ def _try_append(
     if done.rowcount != 1:
         return None
     cache.put_head(row.run, known.with_changes(changing))
-    return insert_record(connection, cache, known.number, record.seq, crc32(body), link, body)
+    return _insert_with_presence(connection, cache, known, row, record, link, body, also)
+
+
+def _insert_with_presence(
+    connection: sqlite3.Connection,
+    cache: WriterCache,
+    known: RunHead,
+    row: RunRow,
+    record: Record,
+    link: bytes,
+    body: bytes,
+    also: AtomicWrites,
+) -> AppendedRecord:
+    number, crc = known.number, crc32(body)
+    if not also.ended and not also.begun:
+        return AppendedRecord(insert_record(connection, cache, number, record.seq, crc, link, body))
+    presence = change_presence(connection, cache.bus, number, row, record, also)
+    position = insert_record(connection, cache, number, record.seq, crc, link, body, presence.stored)
+    active = cache.bus.active_agents(connection)
+    active.on_record(connection, position, row.crew, row.run, also.ended, also.begun)
+    return AppendedRecord(position, presence)
 
 
 def insert_record(
-    connection: sqlite3.Connection, cache: WriterCache, number: int, seq: int, crc: int, link: bytes, body: bytes
+    connection: sqlite3.Connection,
+    cache: WriterCache,
+    number: int,
+    seq: int,
+    crc: int,
+    link: bytes,
+    body: bytes,
+    presence: bytes | int | None = None,
 ) -> int:
     stored_crc = as_int32(crc ^ (number & 0xFFFF_FFFF))
-    done = connection.execute(INSERT_RECORD, (number, seq, stored_crc, link, body))
+    done = connection.execute(INSERT_RECORD, (number, seq, stored_crc, link, presence, body))
     assert done.lastrowid is not None, "an insert has a rowid"
     cache.newest = done.lastrowid
     return done.lastrowid

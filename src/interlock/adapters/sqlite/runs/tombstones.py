@@ -48,7 +48,8 @@ def _drop_records(connection: sqlite3.Connection, number: int) -> None:
     newest = connection.execute("select max(position) from records").fetchone()[0]
     connection.execute("delete from records where run in (?, ?) and position < ?", (number, NO_RUN, newest))
     connection.execute(
-        "update records set run = ?, seq = 0, crc = 0, link = x'', body = x'' where run = ?", (NO_RUN, number)
+        "update records set run = ?, seq = 0, crc = 0, link = x'', presence = null, body = x'' where run = ?",
+        (NO_RUN, number),
     )
 
 

@@ -1,0 +1,107 @@
+"""The column `presence` of a record: who ended and began work with it.
+
+Rule 1: nearly always the events of the record tell, and no agent works elsewhere: then it is `TOLD`, and readers derive
+the agents from the events. The writer compares before it writes that.
+Rule 2: all else is written out, with the time, behind a crc. The crc is mixed with the run's number and the seq, so
+that a presence that ends up at another record is noticed.
+Rule 3: a damaged one is left out, and the doctor reports it.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops
+from interlock.adapters.store_rules.record_format import decode_record
+from interlock.broadcast.presence import (
+    PresenceChange,
+    RecordPresence,
+    change_in_record,
+    decode_record_presence,
+    encode_record_presence,
+)
+from interlock.engine.flow.waits import agents_in_record
+from interlock.ports import Record
+
+# In place of a presence that follows from the events.
+TOLD = 1
+
+_CRC_BYTES, _TIME_BYTES = 4, 6
+
+_SELECT = (
+    "select position, runs.run, runs.crew, number, records.seq, presence,"
+    " case typeof(presence) when 'integer' then records.crc end, case typeof(presence) when 'integer' then body end"
+    " from records cross join runs on number = records.run where {} and presence is not null order by position {}"
+)
+SELECT_AFTER = _SELECT.format("position > ?", "")
+SELECT_FROM = _SELECT.format("position >= ?", "")
+SELECT_BELOW = _SELECT.format("position < ?", "desc")
+SELECT_OF_RUN = _SELECT.format("records.run = ?", "")
+SELECT_AT_SEQ = _SELECT.format("records.run = ? and records.seq = ?", "")
+
+
+class PresentRecord(NamedTuple):
+    """The presence of a record; `agents` is None if it is damaged."""
+
+    position: int
+    run: str
+    crew: str
+    seq: int
+    at: int
+    agents: RecordPresence | None
+
+    @property
+    def change(self) -> PresenceChange | None:
+        return change_in_record(self.run, self.seq, self.at, self.agents) if self.agents is not None else None
+
+
+def presence_column(
+    ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...], number: int, record: Record
+) -> bytes | int:
+    """The value of the column. `changed` are those who slept and woke, with "" for the others."""
+    told_ended, told_begun = agents_in_record(record.events)
+    if told_ended + told_begun == changed and len(told_ended) == len(ended):
+        return TOLD
+    names = [tuple([agent for agent, _ in each]) for each in (ended, begun)]
+    quiet = tuple([place for place, agent in enumerate(changed) if not agent])
+    agents = RecordPresence(names[0], names[1], quiet)
+    body = record.at.to_bytes(_TIME_BYTES) + encode_record_presence(agents)
+    return _crc_of(body, number, record.seq).to_bytes(_CRC_BYTES) + body
+
+
+def read_presence(connection: sqlite3.Connection, query: str, *values: int) -> Iterator[PresentRecord]:
+    """The records with presence, one at a time."""
+    with closing(connection.execute(query, values)) as found:
+        for position, run, crew, number, seq, presence, crc, body in found:
+            known = _from_events(number, seq, crc, body) if presence == TOLD else _from_column(presence, number, seq)
+            yield PresentRecord(position, run, crew, seq, *known)
+
+
+def _from_events(number: int, seq: int, crc: int, body: bytes) -> tuple[int, RecordPresence | None]:
+    if (crc ^ number) & 0xFFFF_FFFF != crc32(body):
+        return 0, None
+    try:
+        record = decode_record(body)
+    except (ValueError, RecursionError):
+        return 0, None
+    if record.seq != seq:
+        return 0, None
+    return record.at, RecordPresence(*agents_in_record(record.events))
+
+
+def _from_column(presence: Any, number: int, seq: int) -> tuple[int, RecordPresence | None]:
+    if not isinstance(presence, bytes):
+        return 0, None
+    body = presence[_CRC_BYTES:]
+    if int.from_bytes(presence[:_CRC_BYTES]) != _crc_of(body, number, seq):
+        return 0, None
+    try:
+        return int.from_bytes(body[:_TIME_BYTES]), decode_record_presence(body[_TIME_BYTES:])
+    except ValueError:
+        return 0, None
+
+
+def _crc_of(body: bytes, number: int, seq: int) -> int:
+    return crc32(body) ^ ((number << 12 ^ seq) & 0xFFFF_FFFF)
