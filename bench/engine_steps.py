@@ -132,17 +132,17 @@ class Place:
         return on(SqliteStore(self.new(), durability=durability), self.crew, model)
 
 
-async def memory_steps(place: Place) -> Pair:
-    async with on(MemoryStore(), place.crew, CountingModel(STEPS)) as bench:
-        ours = await measure_async(bench.one, STEPS)
-    return Pair(ours, await measure_async(lambda: in_memory(STEPS), STEPS))
+async def memory_steps(place: Place, steps: int = STEPS) -> Pair:
+    async with on(MemoryStore(), place.crew, CountingModel(steps)) as bench:
+        ours = await measure_async(bench.one, steps)
+    return Pair(ours, await measure_async(lambda: in_memory(steps), steps))
 
 
-async def durable_steps(place: Place, durability: str) -> Pair:
-    async with place.stored(durability, CountingModel(STEPS)) as bench:
-        ours = await measure_async(bench.one, STEPS)
+async def durable_steps(place: Place, durability: str, steps: int = STEPS) -> Pair:
+    async with place.stored(durability, CountingModel(steps)) as bench:
+        ours = await measure_async(bench.one, steps)
     log = FloorLog(place.new(), durability)
-    floor = await measure_async(lambda: log.steps(STEPS), STEPS)
+    floor = await measure_async(lambda: log.steps(steps), steps)
     log.close()
     return Pair(ours, floor)
 

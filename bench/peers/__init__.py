@@ -14,7 +14,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-peers"
-PINNED = ("langgraph==1.2.20", "langgraph-checkpoint-sqlite==3.1.2", "burr==0.42.0")
+PINNED = (
+    "langgraph==1.2.22",
+    "langgraph-checkpoint-sqlite==3.1.2",
+    "burr==0.42.0",
+    "pydantic-graph==2.66.0",
+    "agent-framework-core==1.23.0",
+)
+# Steps of a run, at which each peer is measured: some grow with the length of a conversation.
+SIZES = (100, 300, 1_000)
 PINNED_CLIENTS = ("openai==3.49.0", "pydantic-ai-slim[openai]==2.66.0")
 INSTALL_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 300

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from burr.core import ApplicationBuilder, State, action, default, expr  # type: 
 from burr.core.persistence import SQLitePersister  # type: ignore[import-not-found]
 
 from bench.harness import measure
+from bench.peers import SIZES
 
 REPLY = "x" * 183 + " [NEXT]"
 
@@ -51,6 +53,10 @@ def run(work: Callable[[Any], Any], steps: int, persister: Any = None, app: str 
     builder.build().run(halt_after=["end"])
 
 
+def _run_stored(steps: int, persister: Any, apps: Iterator[int]) -> None:
+    run(spoken, steps, persister, f"app{next(apps)}")
+
+
 def report(name: str, steps: int, work: Callable[[], object]) -> None:
     cost = measure(work, steps, repeats=3)
     row = {"peer": f"Burr {version('burr')}", "name": name, "steps": steps}
@@ -59,12 +65,14 @@ def report(name: str, steps: int, work: Callable[[], object]) -> None:
 
 def main(folder: Path) -> None:
     run(counted, 10)
-    report("in memory, no messages kept", 300, lambda: run(counted, 300))
-    report("in memory, messages kept", 300, lambda: run(spoken, 300))
+    for work, name in ((counted, "in memory, no messages kept"), (spoken, "in memory, messages kept")):
+        for steps in SIZES:
+            report(name, steps, partial(run, work, steps))
     persister = SQLitePersister(str(folder / "burr.db"), connect_kwargs={"check_same_thread": False})
     persister.initialize()
     apps = iter(range(100))
-    report("durable, SQLitePersister", 300, lambda: run(spoken, 300, persister, f"app{next(apps)}"))
+    for steps in SIZES:
+        report("durable, SQLitePersister", steps, partial(_run_stored, steps, persister, apps))
     persister.connection.close()
 
 

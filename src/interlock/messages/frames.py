@@ -34,13 +34,14 @@ _WORD = _UNSEEN.join(rf"([{letters}\u0080-\U0010ffff])" for letters in ("sS5$", 
 _TAG = re.compile(rf"[{_ANGLES}](?={_UNSEEN}(?:[{_SLASHES}]{_UNSEEN})*+{_WORD})")
 # Letters of other scripts, and signs, that look like those of the word; accents and styles are removed before.
 _LIKE = str.maketrans("5$ѕꜱƽ4@аɑαᴀl1|!іӏιıɩɪԁᴅɗđ", "sssssaaaaaaiiiiiiiiiidddd")
-_ANY_ANGLE = re.compile(f"[{_ANGLES}]")
 
 # Unusual line breaks, control characters, and signs that change the reading direction are written as escapes.
 # Invisible letters, which a model would read, are removed.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _UNSEEN_LETTERS = re.compile(r"[\U000e0000-\U000e007f]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
+# Everything that `escape` changes, or has to look at more closely: most texts have none of it.
+_TO_ESCAPE = re.compile(rf"[{_ANGLES}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _NOT_IN_NAMES = re.compile(rf"[{_ANGLES}>＞﹥›»〉〉⟩》⟫❭❯❱\"=\[\]{{}}]")
 
 _FRAMED = re.compile(rf'(<said(?: by="[^"\n]*")? kind="[^"\n]*">\n)(.*?)(\n{CLOSING})', re.DOTALL)
@@ -98,11 +99,10 @@ def requote(text: str, frames: Iterable[Frame], change: Show) -> Quoting:
 
 def escape(text: str) -> str:
     """Escapes everything in the text that could open or close a frame, or looks like it."""
-    if not text.isascii() or not text.isprintable():
-        text = _UNSEEN_LETTERS.sub("", _LONE_RETURN.sub("\n", text))
-        text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    if not _ANY_ANGLE.search(text):
+    if _TO_ESCAPE.search(text) is None:
         return text
+    text = _UNSEEN_LETTERS.sub("", _LONE_RETURN.sub("\n", text))
+    text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return _TAG.sub(_escape_sign, text)
 
 

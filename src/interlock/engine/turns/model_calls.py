@@ -71,27 +71,19 @@ def _reserve_or_call(t: Transition, turn: Turn) -> Stage | None:
 
 def call_model(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
-    _number_call(t, turn)
-    order = call_model_effect(t, turn)
-    t.record(
-        ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose)
-    )
-    t.emit(order)
-
-
-def _number_call(t: Transition, turn: Turn) -> None:
-    """Numbers the call among all calls of the agent, and among those for its purpose if there are several."""
+    # It is numbered among all calls of the agent, and among those for its purpose if there are several.
     calls, agent = t.state.calls, turn.agent
     turn.call_number = calls[agent] = calls.get(agent, 0) + 1
     if turn.kind in ADVISORY_KINDS:
         name = f"{agent}:{turn.kind}"
         turn.purpose_number = calls[name] = calls.get(name, 0) + 1
-        return
-    others = 0
-    for kind in ADVISORY_KINDS:
-        others += calls.get(f"{agent}:{kind}", 0)
-    if others:
+    elif t.crew.delegation is not None and (others := sum(calls.get(f"{agent}:{kind}", 0) for kind in ADVISORY_KINDS)):
         turn.purpose_number = turn.call_number - others
+    order = call_model_effect(t, turn)
+    t.record(
+        ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose)
+    )
+    t.emit(order)
 
 
 def purpose_of(turn: Turn) -> str:

@@ -14,6 +14,7 @@ from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import cost_of, cost_without_cache, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, Usage
+from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.engine.state import turns_by
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
@@ -21,7 +22,7 @@ from interlock.ports import Model, ModelReply, ModelRequest, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
 from interlock.runtime.calls.host_decisions import HostDecisions
-from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
+from interlock.runtime.calls.model_request import build_model_request, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
@@ -84,7 +85,7 @@ class ModelCalls:
         agent = live.conversation.agents[effect.agent]
         if effect.hooked:
             request = _with_hooked_request(live, effect, request)
-        scale = scale_of(live.run.state, agent.id)
+        scale = live.run.state.scales.get(agent.id, UNSCALED)
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
         return PendingModelCall(effect, agent, request, scale)

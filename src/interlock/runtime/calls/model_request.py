@@ -34,7 +34,7 @@ def build_model_request(
         purpose=effect.purpose,
         purpose_number=effect.purpose_number,
         system=conversation.instructions(agent.id, group, turn.kind, state.aside is not None),
-        messages=conversation.messages(state.history, turn, scale_of(state, agent.id)),
+        messages=conversation.messages(state.history, turn, state.scales.get(agent.id, UNSCALED)),
         tools=tool_schemas(run, agent, turn, host_schemas),
         temperature=agent.temperature,
         top_p=agent.top_p,
@@ -46,11 +46,6 @@ def build_model_request(
         else None,
         path=state.way or state.path,
     )
-
-
-def scale_of(state: RunState, agent: str) -> int:
-    """The factor between estimated and counted tokens of the agent's model."""
-    return state.scales.get(agent, UNSCALED)
 
 
 def ordering_turn(state: RunState, effect: CallModel | Reserve) -> Turn:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 import msgspec
 
-from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
+from interlock.engine.events import NO_USAGE, ReasoningBlock, ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable
 from interlock.limits import USAGE_MAX
 from interlock.ports import Delta, ModelReply, ReasoningDelta
@@ -103,12 +103,8 @@ def require_sound(reply: ModelReply) -> None:
         raise ModelRefused(f"the model's reply has a {type(reply.text).__name__} for its text; it must be a str")
     if not isinstance(reply.usage, Usage):
         raise ModelRefused(f"the model's reply has a {type(reply.usage).__name__} for its usage; it must be a Usage")
-    for name in Usage.__struct_fields__:
-        count = getattr(reply.usage, name)
-        if type(count) is not int or not 0 <= count <= USAGE_MAX:
-            raise ModelRefused(
-                f"the model reports a usage with {name} {count!r}; it must be a whole number from 0 to {USAGE_MAX:,}"
-            )
+    if reply.usage is not NO_USAGE:
+        _require_counts(reply.usage)
     calls: Sequence[object] = reply.tool_calls
     for call in calls or ():
         if not isinstance(call, ToolRequest) or not all(
@@ -121,6 +117,14 @@ def require_sound(reply: ModelReply) -> None:
             isinstance(part, str) for part in msgspec.structs.astuple(block)
         ):
             raise ModelRefused(f"the model reasons by {block!r}; it must be a ReasoningBlock of four texts")
+
+
+def _require_counts(usage: Usage) -> None:
+    for name, count in msgspec.structs.asdict(usage).items():
+        if type(count) is not int or not 0 <= count <= USAGE_MAX:
+            raise ModelRefused(
+                f"the model reports a usage with {name} {count!r}; it must be a whole number from 0 to {USAGE_MAX:,}"
+            )
 
 
 def _incomplete_reply_error() -> ModelUnavailable:

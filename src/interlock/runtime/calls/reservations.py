@@ -8,11 +8,12 @@ import msgspec
 from interlock.engine.budgets.limits import cost_of, most_of_prompt
 from interlock.engine.effects import Effect, Reserve, Settle
 from interlock.engine.events import Reserved
+from interlock.engine.prompt.conversation import UNSCALED
 from interlock.errors import RunError, StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.model_calls import Answer
-from interlock.runtime.calls.model_request import ordering_turn, scale_of, tokens_of_tools, tool_schemas
+from interlock.runtime.calls.model_request import ordering_turn, tokens_of_tools, tool_schemas
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
 
@@ -58,7 +59,7 @@ class Reservations:
         budget = live.run.budgets.of(effect.agent)
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
-        tokens = live.conversation.estimate(state.history, turn, scale_of(state, effect.agent))
+        tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
         schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
         tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, schemas))
         costs = cost_of if self._costs is None else self._costs(live.id)
