@@ -104,6 +104,10 @@ async def serve(order: ServeOptions) -> int | None:
         async with order.box, _open_service(order, key, port, reloading) as service:
             app = build_app(service, _origins_of(order, port))
             server = _Server(_uvicorn_config(app, order.settings))
+            import gc
+
+            gc.collect()
+            gc.freeze()
             serving = asyncio.create_task(server.serve([listener]))
             _print_addresses(order, service, port)
             await stop.wait_for_stop(serving)
