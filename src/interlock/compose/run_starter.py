@@ -60,9 +60,11 @@ class RunStarter:
         context: CrewContext = NO_CONTEXT,
         by: str = "",
         user: str = "",
-    ) -> None:
+        is_new_id: bool = False,
+    ) -> RunRow | None:
         """Starts a run, or finds the one that was started so before; that one continues if no process drives it.
 
+        Returns the row of a run that it started. `is_new_id` says that no run can have the id yet.
         Raises `AlreadyStarted` if it was started with another crew, text or history.
         """
         definition = definition_of(crew)
@@ -71,15 +73,16 @@ class RunStarter:
         form, tools = self._keep_functions(crew)
         gift = gift._replace(tools=tools)
         await self._resources.sweep(self._is_over)
-        if await self._find_started(form, text, run_id, gift, continues):
-            return
+        if not is_new_id and await self._find_started(form, text, run_id, gift, continues):
+            return None
         try:
             with self._resources.lend(run_id, gift):
-                await self.start(
+                return await self.start(
                     definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
                 )
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
+            return None
 
     def _keep_functions(self, crew: AnyCrew) -> tuple[StoredForm, PythonToolbox | None]:
         """Keeps the functions that came with a crew; gives its stored form, once it is proven, and its functions."""
@@ -142,7 +145,7 @@ class RunStarter:
         schedule: str = "",
         by: str = "",
         user: str = "",
-    ) -> None:
+    ) -> RunRow:
         """Starts a run, after all checks that need nothing stored."""
         require_crew(crew)
         require_text(text, "the input of a run")
@@ -156,7 +159,7 @@ class RunStarter:
         for each in crew.whole_tree():
             require_no_key(each, self._secrets)
         await self._store(form)
-        await self._runner.start(
+        return await self._runner.start(
             form.crew,
             form.sha,
             text,
