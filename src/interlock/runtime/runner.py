@@ -105,7 +105,7 @@ class Runner:
         self.host_hooks = policies.hooks
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
-        self.watchers, self._listens, self._tasks = Watchers(), listens, TrackedTasks(clock)
+        self.watchers, self._listens, self._tasks = Watchers(self.timers), listens, TrackedTasks(clock)
         self.external_sender = ExternalSender(outbox, clock, on_external)
         self.effect_runner = EffectRunner(
             clock=clock,

@@ -116,15 +116,9 @@ class ModelCalls:
 
         A failure is an outcome too, and the pieces received before it are paid for.
         """
-        said: list[str] = []
         hooks = self._checks.hooks
-
-        def tell(text: str) -> None:
-            said.append(text)
-            # A cancelled call may say some more; its run has continued without it.
-            if not hooks.sees_replies and live.is_calling(call.effect):
-                self._on_delta(live, call.effect, text)
-
+        pieces_said = _PiecesSaid(live, call.effect, None if hooks.sees_replies else self._on_delta)
+        said = pieces_said.texts
         try:
             asks_host = call.effect.purpose or hooks.names
             if asks_host and (instead := await self._ask_host(live, call)) is not None:
@@ -134,7 +128,7 @@ class ModelCalls:
             async with self._slots:
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 try:
-                    streamed = await read_reply(pieces, tell, listen)
+                    streamed = await read_reply(pieces, pieces_said.add, listen)
                 finally:
                     if said:
                         self._on_reply_over(live, call.effect)
@@ -185,6 +179,25 @@ class ModelCalls:
             return event
         fault = as_storable(self._outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
         return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
+
+
+class _PiecesSaid:
+    """The pieces of a reply so far. Each is passed on, unless hooks see the reply first."""
+
+    def __init__(self, live: LiveRun, call: CallModel, on_delta: OnDelta | None) -> None:
+        self._live, self._call, self._on_delta = live, call, on_delta
+        self.texts: list[str] = []
+        self._seq, self._is_awaited = -1, False
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        if self._on_delta is None:
+            return
+        if self._seq != self._live.run.state.seq:  # only a record can cancel a call
+            self._seq, self._is_awaited = self._live.run.state.seq, self._live.is_calling(self._call)
+        # A cancelled call may say some more; its run has continued without it.
+        if self._is_awaited:
+            self._on_delta(self._live, self._call, text)
 
 
 def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest) -> ModelRequest:

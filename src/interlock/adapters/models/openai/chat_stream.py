@@ -100,7 +100,11 @@ class ChatStream:
             raise failure_of(self._server, self._keys, None, chunk.error)
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
-        return "".join(self._apply_choice(choice) for choice in chunk.choices or () if choice.index == 0)
+        if not chunk.choices:
+            return ""
+        if len(chunk.choices) == 1 and chunk.choices[0].index == 0:  # nearly always
+            return self._apply_choice(chunk.choices[0])
+        return "".join(self._apply_choice(choice) for choice in chunk.choices if choice.index == 0)
 
     def flush_text(self) -> str:
         """Returns the text that was held back; called when there is no more."""
