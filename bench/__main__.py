@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import broadcast, check, engine, matching, messages, models, nesting
+from bench import broadcast, check, engine, matching, messages, models, nesting, streams
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "nesting": nesting,
     "messages": messages,
     "broadcast": broadcast,
+    "streams": streams,
 }
 HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
 

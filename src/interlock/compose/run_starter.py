@@ -78,7 +78,15 @@ class RunStarter:
         try:
             with self._resources.lend(run_id, gift):
                 return await self.start(
-                    definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
+                    definition,
+                    text,
+                    run_id,
+                    form=form,
+                    history=history,
+                    continues=continues,
+                    context=context,
+                    by=by,
+                    user=user,
                 )
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
@@ -139,6 +147,7 @@ class RunStarter:
         text: str,
         run_id: str,
         *,
+        form: StoredForm | None = None,
         history: tuple[Entry, ...] = (),
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
@@ -146,12 +155,13 @@ class RunStarter:
         by: str = "",
         user: str = "",
     ) -> RunRow:
-        """Starts a run, after all checks that need nothing stored."""
+        """Starts a run, after all checks that need nothing stored. `form` is that of the crew, if it is known."""
         require_crew(crew)
         require_text(text, "the input of a run")
         require_name(by)
         require_name(user, "the user of a run")
-        form = await self._require_startable(crew, run_id)
+        form = form or self._runner.crews.require_proven_form(crew)
+        await self._require_startable(crew, run_id)
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
@@ -176,7 +186,9 @@ class RunStarter:
     async def listen(self, crew: AnyCrew) -> None:
         """Stores a crew and its subscriptions; no run starts."""
         self._keep_functions(crew)
-        await self._store(await self._require_startable(definition_of(crew)))
+        form = self._runner.crews.require_proven_form(definition_of(crew))
+        await self._require_startable(form.crew)
+        await self._store(form)
 
     async def require_schedulable(self, crew: AnyCrew, text: str) -> None:
         """Checks and stores a crew of which runs are planned."""
@@ -209,12 +221,10 @@ class RunStarter:
         crew = await self._runner.crews.of(sha)
         await self.start(crew, schedule.input, run_id, schedule=schedule.id)
 
-    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> StoredForm:
-        form = self._runner.crews.require_proven_form(crew)
+    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> None:
         for each in crew.whole_tree():
             require_drivable(each)
         await self._preflight.require_usable(crew, run_id)
-        return form
 
     async def _store(self, form: StoredForm) -> None:
         await self._runner.crews.store_crew(form)

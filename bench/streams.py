@@ -1,0 +1,95 @@
+"""Measures a streamed reply: the CPU of one piece in our client, in a run, and with watchers.
+
+Rule 1: the model server is a process of its own. It sends each piece as an event of its own, as fast as it can, so that
+several arrive with one read of the socket.
+Rule 2: raw httpx2 in the same run is the floor: it only joins the text.
+"""
+
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bench import cutting, models
+from bench.harness import machine, table, verdict
+from bench.model_server import model_server
+from interlock import Interlock, load_crew
+
+PIECES, REPLIES, ROUNDS = 400, 5, 5
+WATCHERS = (0, 1, 50)
+# On the tree of 2026-11-18 before frames, CPU of a piece by this benchmark, alternating with the new tree.
+BEFORE = {0: 18.0, 1: 19.9, 50: 142.0}
+
+Work = Callable[[], Awaitable[object]]
+
+
+async def best_us(work: Work, pieces: int) -> float:
+    """The least CPU of a piece, in microseconds."""
+    await work()
+    found = []
+    for _ in range(ROUNDS):
+        gc.collect()
+        before = time.process_time()
+        await work()
+        found.append(time.process_time() - before)
+    return min(found) / pieces * 1e6
+
+
+@asynccontextmanager
+async def watched_run(url: str, folder: Path, watchers: int) -> AsyncIterator[Work]:
+    """A run of five replies, each followed from its start by so many watchers."""
+    (folder / "crew.yaml").write_text(models.CREW.format(model=f"{PIECES}/0"), "utf-8")
+    crew = load_crew(folder)
+    async with Interlock(folder / f"data{watchers}", host=cutting.host_at(url), durability="normal") as box:
+
+        async def one() -> None:
+            handle = await box.start(crew, "go")
+
+            async def watch() -> int:
+                return sum([len(getattr(event, "text", "")) async for event in handle.events()])
+
+            watching = [asyncio.create_task(watch()) for _ in range(watchers)]
+            await handle.result()
+            seen = await asyncio.gather(*watching)
+            assert len(set(seen)) <= 1, "every watcher sees the same text"
+
+        yield one
+
+
+async def measured(url: str, folder: Path) -> list[tuple[str, float]]:
+    rows = []
+    models.MODEL, kept = f"{PIECES}/0", models.MODEL
+    try:
+        for name, client in (("raw httpx2", models.raw_call), ("our client", models.our_call)):
+            async with client(url) as call:
+                rows.append((name, await best_us(call, PIECES)))
+    finally:
+        models.MODEL = kept
+    for watchers in WATCHERS:
+        async with watched_run(url, folder, watchers) as work:
+            rows.append((f"a run with {watchers} watchers", await best_us(work, PIECES * REPLIES)))
+    return rows
+
+
+def run() -> str:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".streams-") as name, model_server() as url:
+        rows = asyncio.run(measured(url, Path(name)))
+    floor = rows[0][1]
+    heads = [f"a piece of a reply of {PIECES}", "CPU µs", "CPU / raw"]
+    lines = [table(heads, [[name, cpu, cpu / floor] for name, cpu in rows]), ""]
+    for watchers, (_, cpu) in zip(WATCHERS, rows[2:], strict=True):
+        before = BEFORE[watchers]
+        claim = f"with {watchers} watchers at most 0.6 of the CPU before frames ({before:g} µs on the same machine)"
+        lines.append(verdict(claim, f"{cpu / before:.2f}", cpu / before <= 0.6))
+    lines.append(
+        "- what is left is mostly the HTTP client: each event of the server is a chunk of its own, which h11 and"
+        " httpcore2 pass on one by one"
+    )
+    return "\n".join(["## streams: the cost of a piece", "", machine(), "", *lines])
+
+
+if __name__ == "__main__":
+    print(run())
