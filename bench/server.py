@@ -10,7 +10,6 @@ Usage: python -m bench.server    writes bench/SERVER.md
 
 import asyncio
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -186,7 +185,7 @@ async def read_run(process: Process, run: str, key: str, there: asyncio.Semaphor
             there.release()
         if line.startswith(b"data: {"):
             event = msgspec.json.decode(line[6:])
-            if "reason" in event and "detail" in event:
+            if "seq" not in event:  # the reason why the stream ends
                 break
             if event["seq"] != seen + 1:
                 return 0

@@ -137,10 +137,10 @@ class Interlock(OpenFolder):
         run_id = self._id_for(run_id)
         user = before.state.user if user is None else user
         gift = RunGift(models, deps)
-        row = await self._starter.start_once(
+        first = await self._starter.start_once(
             crew, text, run_id, gift, history=history, continues=finished, by=by, user=user
         )
-        return RunHandle(self, run_id, row)
+        return RunHandle(self, run_id, first)
 
     async def resume(
         self,
