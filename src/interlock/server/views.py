@@ -44,7 +44,7 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     return await _detail_of(box, row, result, open_)
 
 
-async def started_run_detail(box: Interlock, run: RunHandle) -> dict[str, Any]:
+async def detail_after_start(box: Interlock, run: RunHandle) -> dict[str, Any]:
     """The same for a run that this request may have started: nothing is read back if its first agent is at work."""
     row = run.first_row
     if row is None or row.status != "running":

@@ -181,23 +181,25 @@ class ModelCalls:
         return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
 
 
-class _PiecesSaid:
+class _PiecesSaid(msgspec.Struct):
     """The pieces of a reply so far. Each is passed on, unless hooks see the reply first."""
 
-    def __init__(self, live: LiveRun, call: CallModel, on_delta: OnDelta | None) -> None:
-        self._live, self._call, self._on_delta = live, call, on_delta
-        self.texts: list[str] = []
-        self._seq, self._is_awaited = -1, False
+    live: LiveRun
+    call: CallModel
+    on_delta: OnDelta | None
+    texts: list[str] = []
+    seq: int = -1
+    is_awaited: bool = False
 
     def add(self, text: str) -> None:
         self.texts.append(text)
-        if self._on_delta is None:
+        if self.on_delta is None:
             return
-        if self._seq != self._live.run.state.seq:  # only a record can cancel a call
-            self._seq, self._is_awaited = self._live.run.state.seq, self._live.is_calling(self._call)
+        if self.seq != self.live.run.state.seq:  # only a record can cancel a call
+            self.seq, self.is_awaited = self.live.run.state.seq, self.live.is_calling(self.call)
         # A cancelled call may say some more; its run has continued without it.
-        if self._is_awaited:
-            self._on_delta(self._live, self._call, text)
+        if self.is_awaited:
+            self.on_delta(self.live, self.call, text)
 
 
 def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest) -> ModelRequest:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, get_origin
 
-from fastapi.dependencies.models import Dependant, ModelField
+from fastapi.dependencies.models import Dependant
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -86,7 +86,7 @@ class DirectRoutes:
         self._routes: dict[tuple[str, str], list[tuple[StrictRoute, DirectRoute | None]]] = defaultdict(list)
         for route in routes:
             direct = DirectRoute(route) if _is_plain(route) else None
-            for method in route.methods:
+            for method in route.methods or ():
                 self._routes[method, _place_of(route.path)].append((route, direct))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +123,8 @@ def _place_of(path: str) -> str:
 def _is_plain(route: StrictRoute) -> bool:
     """True if the function needs no more than a `DirectRoute` gives it."""
     found = route.dependant
-    has_defaults = not any(field.field_info.is_required() or _is_list(field) for field in found.query_params)
+    infos = [field.field_info for field in found.query_params]
+    has_defaults = not any(info.is_required() or _is_list(info.annotation) for info in infos)
     has_strings = all(convertor.regex == "[^/]+" for convertor in route.param_convertors.values())
     return (
         iscoroutinefunction(found.call)
@@ -135,9 +136,9 @@ def _is_plain(route: StrictRoute) -> bool:
     )
 
 
-def _is_list(field: ModelField) -> bool:
-    """True if a request may give several values of it."""
-    return get_origin(field.field_info.annotation) in (list, set, tuple, frozenset)
+def _is_list(field_type: object) -> bool:
+    """True if a request may give several values of such a parameter."""
+    return get_origin(field_type) in (list, set, tuple, frozenset)
 
 
 def _needs_request_only(check: Dependant) -> bool:

@@ -45,7 +45,7 @@ from interlock.server.shapes.runs import (
 )
 from interlock.server.streaming.positions import StreamPosition
 from interlock.server.streaming.streams import accepts_event_stream, last_event_position
-from interlock.server.views import event_page_after, reason_pages, run_detail, started_run_detail
+from interlock.server.views import detail_after_start, event_page_after, reason_pages, run_detail
 
 RunId = Annotated[str, Path(description="The id of a run.", max_length=200)]
 
@@ -175,7 +175,7 @@ def _add_start_routes(router: APIRouter, service: Service) -> None:
             run = box.run(planned)
             with suppress(AlreadyStarted, HostLacks):  # a server that died before it answered had started the run
                 run = await _start_or_continue(service, request, order, planned)
-            return RequestResult(await started_run_detail(box, run), 201)
+            return RequestResult(await detail_after_start(box, run), 201)
 
         return await service.idempotency.run_once(request, start)
 
