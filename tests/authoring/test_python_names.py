@@ -134,7 +134,7 @@ def test_c_code_that_lets_no_thread_run_is_ended_too(tmp_path: Path) -> None:
     ("argument", "sentence"),
     [
         ("none.py:c", "none.py does not exist"),
-        ("no.such.module:c", "no.such.module is no module that Python finds"),
+        ("no.such.module:c", "no.such.module is not a module that Python can find"),
         ("m.py", "m.py names no crew; write m.py:NAME"),
         ("m.py:", "m.py names no crew; write m.py:NAME"),
         ("m.py:a-b", "m.py names no crew; write m.py:NAME"),

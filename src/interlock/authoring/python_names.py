@@ -132,7 +132,7 @@ def _import_error(named: PythonName, error: BaseException) -> BadCrewModule:
     if isinstance(error, SyntaxError) and error.filename:
         return BadCrewModule(error.filename, error.lineno or 0, f"cannot be imported: {error.msg}; mend the line")
     if isinstance(error, ModuleNotFoundError) and named.file is None and _is_part_of(error.name, named.module):
-        return BadCrewModule(named.module, 0, f"is no module that Python finds from {Path.cwd()}; check its name")
+        return BadCrewModule(named.module, 0, f"is not a module that Python can find from {Path.cwd()}; check its name")
     places = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     file, line = _place_in_module(named, places)
     if isinstance(error, SystemExit):

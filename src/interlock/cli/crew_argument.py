@@ -24,6 +24,9 @@ from interlock.signals.report import unknown_target_line
 config_option = click.option(
     "--config", metavar="FILE", help="Settings file; default: interlock.toml in this folder, else in the crew's folder."
 )
+python_crew_option = click.option(
+    "--crew", metavar="CREW", help="The crew in Python that the run was begun with: its functions are tools."
+)
 # Text from files and models is printed as one safe line, as in the log.
 safe_line = one_line
 
@@ -121,6 +124,11 @@ def open_runnable_crew(path: str, config: str | None) -> OpenedCrew:
         click.echo(f"{name} has errors; run 'interlock check {quoted}' for all of them", err=True)
         sys.exit(1)
     return OpenedCrew(loaded.crew, functions)
+
+
+def tools_of_python_crew(crew: str | None, config: str | None) -> tuple[PythonTool, ...]:
+    """The functions of the crew that --crew names, if it is given."""
+    return () if crew is None else open_runnable_crew(crew, config).tools
 
 
 def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool, ...]:

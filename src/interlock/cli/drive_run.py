@@ -28,21 +28,28 @@ EXIT_CODES = {"completed": 0, "paused": 3}
 
 
 def drive_run(
-    box: Interlock, ask: RunAction, display: Display, settings: LogSettings, log: LogChoice, *, only_new: bool = False
+    box: Interlock,
+    ask: RunAction,
+    display: Display,
+    settings: LogSettings,
+    log: LogChoice,
+    *,
+    only_new: bool = False,
+    python_crew: str | None = None,
 ) -> None:
     """Show a run while it works, let a person answer it, print its result, and exit with its code.
 
-    `only_new` hides earlier events in human-readable output.
+    `only_new` hides earlier events in human-readable output. `python_crew` is named in the commands that continue it.
     """
     defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
+    progress = Progress(box.clock.now_ms(), python_crew or "")
     with send_logs_to(box.data, box.redactor(), settings, log, defaults):
-        result = _watch_and_answer(box, ask, display, only_new)
+        result = _watch_and_answer(box, ask, display, progress, only_new)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
 
 
-def _watch_and_answer(box: Interlock, ask: RunAction, display: Display, only_new: bool) -> Result:
-    progress = Progress(box.clock.now_ms())
+def _watch_and_answer(box: Interlock, ask: RunAction, display: Display, progress: Progress, only_new: bool) -> Result:
     progress.shows_from_ms = progress.watched_ms if only_new and display is not Display.JSON else 0
     asker = AnswerPrompt(progress) if display is not Display.JSON and can_ask() else None
     result = asyncio.run(watch_run(box, ask, display, progress, asker))
@@ -60,7 +67,7 @@ def _watch_and_answer(box: Interlock, ask: RunAction, display: Display, only_new
     if display is not Display.JSON:
         print_result(box, result, progress, display)
     elif result.reason == PARKED:
-        again = f"'interlock resume {result.run}{options_of(box)}' continues it"
+        again = f"'interlock resume {result.run}{options_of(box, progress)}' continues it"
         click.echo(f"interlock: run {result.run} is parked; its progress is saved, and {again}", err=True)
     return result
 
@@ -101,8 +108,8 @@ async def watch_run(
     try:
         return await work
     except asyncio.CancelledError:
-        again = f"'interlock resume {progress.run or 'RUN'}{options_of(box)}' continues it"
-        open_ = [f"'interlock runs answer {token}{options_of(box)} TEXT'" for token in progress.questions]
+        again = f"'interlock resume {progress.run or 'RUN'}{options_of(box, progress)}' continues it"
+        open_ = [f"'interlock runs answer {token}{options_of(box, progress)} TEXT'" for token in progress.questions]
         how = f", {' and '.join(open_)} answers its questions" if open_ else ""
         raise RunParked(f"stopped; the progress is saved{how}, and {again}") from None
 

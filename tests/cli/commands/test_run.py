@@ -359,7 +359,25 @@ def test_a_crew_in_python_gives_its_functions_to_a_run_that_is_resumed(tmp_path:
     refused = CliRunner().invoke(interlock, ["resume", found, "--input", "A-17", *data])
     assert refused.exit_code == 2
     assert "or 'resume --crew FILE.py:NAME'; the run stays as it was" in refused.stderr
+    assert f"interlock resume {found} --data {tmp_path / 'data'} --crew {crew}:desk --input" in paused.stdout
+    forked = CliRunner().invoke(interlock, ["runs", "fork", found, "--after", "3", "--crew", f"{crew}:desk", *data])
+    assert forked.exit_code == 3, forked.output
     words = ["resume", found, "--input", "A-17", "--crew", f"{crew}:desk", "--plain", *data]
     resumed = CliRunner().invoke(interlock, words)
     assert resumed.exit_code == 0, resumed.output
     assert "find_order returned A-17: a lamp" in resumed.stdout
+
+
+def test_a_crew_in_python_gives_its_functions_to_a_run_that_is_answered(tmp_path: Path) -> None:
+    crew = tmp_path / "desk_to_answer.py"
+    crew.write_text(PYTHON_CREW, "utf-8")
+    (tmp_path / "words.yaml").write_text(PYTHON_WORDS, "utf-8")
+    data = ["--data", str(tmp_path / "data")]
+    CliRunner().invoke(interlock, ["run", f"{crew}:desk", "hello", "--plain", *data])
+    question = CliRunner().invoke(interlock, ["runs", "questions", *data]).stdout.split()[0]
+    refused = CliRunner().invoke(interlock, ["runs", "answer", question, "A-17", *data])
+    assert refused.exit_code == 2, refused.output
+    words = ["runs", "answer", question, "A-17", "--crew", f"{crew}:desk", "--plain", *data]
+    answered = CliRunner().invoke(interlock, words)
+    assert answered.exit_code == 0, answered.output
+    assert "find_order returned A-17: a lamp" in answered.stdout

@@ -5,7 +5,13 @@ import shlex
 import click
 
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import config_option, crew_argument, open_runnable_crew
+from interlock.cli.crew_argument import (
+    config_option,
+    crew_argument,
+    open_runnable_crew,
+    python_crew_option,
+    tools_of_python_crew,
+)
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
@@ -87,14 +93,15 @@ def run(
         return await box.start(opened, given, by=by)
 
     box = interlock_with_log(data, host, script, model)
-    drive_run(box, start_or_continue, display_of(as_json, plain), host.log, log)
+    python_crew = crew if opened.functions else None
+    drive_run(box, start_or_continue, display_of(as_json, plain), host.log, log, python_crew=python_crew)
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--token", metavar="T", help="The question to answer, if there are several.")
 @click.option("--input", "text", metavar="TEXT|-", default="", help="The answer; - reads standard input.")
-@click.option("--crew", metavar="CREW", help="The crew in Python that the run was begun with: its functions are tools.")
+@python_crew_option
 @config_option
 @script_option
 @model_option
@@ -125,15 +132,8 @@ def resume(
         return RunHandle(box, root_of(whole))  # a child run continues with its root
 
     host = host_settings(config)
-    tools = open_runnable_crew(crew, config).tools if crew is not None else ()
-    drive_run(
-        interlock_with_log(data, host, script, model, tools=tools),
-        resume_by_id,
-        display_of(as_json, plain),
-        host.log,
-        log,
-        only_new=True,
-    )
+    box = interlock_with_log(data, host, script, model, tools=tools_of_python_crew(crew, config))
+    drive_run(box, resume_by_id, display_of(as_json, plain), host.log, log, only_new=True, python_crew=crew)
 
 
 def require_input(crew: str, text: str | None) -> str:

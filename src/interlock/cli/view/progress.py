@@ -70,10 +70,13 @@ class ControlEdge(NamedTuple):
 
 
 class Progress:
-    """Active calls, edges taken, and usage. `watched_ms` is when the display started."""
+    """Active calls, edges taken, and usage. `watched_ms` is when the display started.
 
-    def __init__(self, watched_ms: int = 0) -> None:
-        self.watched_ms = watched_ms
+    `python_crew` is the crew in Python whose functions the run needs, as a command names it.
+    """
+
+    def __init__(self, watched_ms: int = 0, python_crew: str = "") -> None:
+        self.watched_ms, self.python_crew = watched_ms, python_crew
         self.shows_from_ms = 0  # earlier events are not shown
         self.run = self.position = self.reason = ""
         self.status = "running"

@@ -38,7 +38,7 @@ def print_result(box: Interlock, result: Result, progress: Progress, display: Di
 
 def _print_how_to_answer(box: Interlock, result: Result, progress: Progress) -> None:
     token = f" --token {result.token}" if len(progress.questions) > 1 else ""
-    command = f"interlock resume {result.run}{token}{options_of(box)} --input"
+    command = f"interlock resume {result.run}{token}{options_of(box, progress)} --input"
     asked_by = progress.questions.get(result.token)
     agent, expects = (asked_by.agent, asked_by.expects) if asked_by is not None else ("the agent", "")
     for line in answer_lines(command, result.reason, agent, expects):
@@ -46,16 +46,17 @@ def _print_how_to_answer(box: Interlock, result: Result, progress: Progress) -> 
 
 
 def _print_how_to_continue(box: Interlock, result: Result, progress: Progress) -> None:
-    click.echo(f"continue with: interlock resume {result.run}{options_of(box)}")
+    click.echo(f"continue with: interlock resume {result.run}{options_of(box, progress)}")
     for token in progress.questions:
-        click.echo(f"answer with: interlock runs answer {token}{options_of(box)} TEXT")
+        click.echo(f"answer with: interlock runs answer {token}{options_of(box, progress)} TEXT")
 
 
-def options_of(box: Interlock) -> str:
-    """The options that a printed command needs to find the same data, settings, script and model."""
+def options_of(box: Interlock, progress: Progress) -> str:
+    """The options that a printed command needs to find the same data, settings, functions, script and model."""
     data = f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
     file = box.host_file
     config = f" --config {shlex.quote(str(file))}" if file is not None and file != Path(HOST_FILE) else ""
     script = f" --script {shlex.quote(os.fspath(box.script))}" if box.script is not None else ""
     model = f" --model {shlex.quote(box.model)}" if box.model is not None else ""
-    return f"{data}{config}{script}{model}"
+    crew = f" --crew {shlex.quote(progress.python_crew)}" if progress.python_crew else ""
+    return f"{data}{config}{crew}{script}{model}"

@@ -10,7 +10,7 @@ import click
 from interlock.adapters.files.private_files import open_private
 from interlock.adapters.files.run_scripts import crew_test_yaml, script_yaml
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import config_option
+from interlock.cli.crew_argument import config_option, python_crew_option, tools_of_python_crew
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log, with_interlock
@@ -28,6 +28,7 @@ from interlock.ports import StoredRecord, Tombstone
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--after", type=int, required=True, metavar="SEQ", help="The last event to keep.")
+@python_crew_option
 @script_option
 @model_option
 @config_option
@@ -38,6 +39,7 @@ from interlock.ports import StoredRecord, Tombstone
 def fork(
     run_id: str,
     after: int,
+    crew: str | None,
     script: str | None,
     model: str | None,
     config: str | None,
@@ -56,8 +58,8 @@ def fork(
         return await box.fork(await resolve_run_id(box.journal, run_id), after)
 
     host = host_settings(config)
-    box = interlock_with_log(data, host, script, model)
-    drive_run(box, fork_by_id, display_of(as_json, plain), host.log, log)
+    box = interlock_with_log(data, host, script, model, tools=tools_of_python_crew(crew, config))
+    drive_run(box, fork_by_id, display_of(as_json, plain), host.log, log, python_crew=crew)
 
 
 @click.command()

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import config_option, safe_line
+from interlock.cli.crew_argument import config_option, python_crew_option, safe_line, tools_of_python_crew
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
@@ -59,6 +59,7 @@ def _print_question(question: OpenQuestion) -> None:
 @click.command()
 @click.argument("question", metavar="QUESTION")
 @click.argument("text", metavar="ANSWER|-")
+@python_crew_option
 @config_option
 @script_option
 @model_option
@@ -69,6 +70,7 @@ def _print_question(question: OpenQuestion) -> None:
 def answer(
     question: str,
     text: str,
+    crew: str | None,
     config: str | None,
     script: str | None,
     model: str | None,
@@ -85,5 +87,5 @@ def answer(
         return await box.answer(whole, given, by=system_user())
 
     host = host_settings(config)
-    box = interlock_with_log(data, host, script, model)
-    drive_run(box, answer_question, display_of(as_json, plain), host.log, log)
+    box = interlock_with_log(data, host, script, model, tools=tools_of_python_crew(crew, config))
+    drive_run(box, answer_question, display_of(as_json, plain), host.log, log, python_crew=crew)
