@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import broadcast, check, engine, matching, messages, models, nesting, processes
+from bench import broadcast, check, engine, matching, messages, models, nesting, processes, streams
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = {
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "messages": messages,
     "broadcast": broadcast,
     "processes": processes,
+    "streams": streams,
 }
 HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
 

@@ -49,12 +49,12 @@ class Row(NamedTuple):
 
 
 @asynccontextmanager
-async def raw_call(url: str) -> AsyncIterator[Call]:
+async def raw_call(url: str, model_name: str = MODEL) -> AsyncIterator[Call]:
     """The least that works: only httpx2's own deadline, no limit, no check."""
     import httpx2
 
     body = {
-        "model": MODEL,
+        "model": model_name,
         "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}],
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -77,9 +77,9 @@ async def raw_call(url: str) -> AsyncIterator[Call]:
 
 
 @asynccontextmanager
-async def our_call(url: str) -> AsyncIterator[Call]:
+async def our_call(url: str, model_name: str = MODEL) -> AsyncIterator[Call]:
     endpoint = Endpoint(server=Server("bench"), url=url, key=KEY)
-    model = OpenAICompatibleModel(endpoint, MODEL, keys=KnownSecrets([KEY]))
+    model = OpenAICompatibleModel(endpoint, model_name, keys=KnownSecrets([KEY]))
     messages = [TurnMessage(role="user", text="hi")]
     request = ModelRequest(key="r:1", agent="a", number=1, system="be kind", messages=messages)
 

@@ -1,7 +1,8 @@
 """Measures the server: requests beside a bare FastAPI app, and 1,000 parallel readers of 200 runs.
 
-Rule 1: servers are processes of their own; their CPU time is read from the system, before and after.
-Rule 2: the bare app runs on the same uvicorn and the same parser, and answers the same bytes.
+Rule 1: servers are processes of their own; the CPU time of all their threads is read from the system, in nanoseconds.
+Rule 2: the bare app runs on the same uvicorn and the same parser, and answers the same bytes. Both are asked in turn,
+by the same client, and the best of several rounds counts: noise only ever adds.
 Rule 3: readers check what they get: every event of their run, once and in order.
 
 Usage: python -m bench.server    writes bench/SERVER.md
@@ -9,7 +10,6 @@ Usage: python -m bench.server    writes bench/SERVER.md
 
 import asyncio
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,7 +25,7 @@ import msgspec
 from bench.harness import machine, table, verdict
 
 RESULTS = Path(__file__).parent / "SERVER.md"
-KEYS, READERS, RUNS, REQUESTS = 50, 1_000, 200, 500
+KEYS, READERS, RUNS, REQUESTS, ROUNDS = 50, 1_000, 200, 100, 6
 PATIENCE_SECONDS = 300
 
 CREW = """\
@@ -68,8 +68,8 @@ class Process(NamedTuple):
     pid: int
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def keys() -> list[str]:
@@ -152,6 +152,26 @@ async def cost_of(process: Process, method: str, path: str, count: int = REQUEST
     return Cost(cpu, waits[len(waits) // 2], waits[len(waits) * 99 // 100])
 
 
+class Row(NamedTuple):
+    name: str
+    ours: Cost
+    bare: Cost | None
+
+    @property
+    def times(self) -> float:
+        return self.ours.cpu / self.bare.cpu if self.bare is not None else 0.0
+
+
+async def row_of(name: str, ours: tuple[Process, str], bare: tuple[Process, str] | None, method: str = "GET") -> Row:
+    """The least cost of a request over several rounds, beside that of the bare app in the same rounds."""
+    own, floor = [], []
+    for _ in range(ROUNDS):
+        own.append(await cost_of(ours[0], method, ours[1]))
+        if bare is not None:
+            floor.append(await cost_of(bare[0], method, bare[1]))
+    return Row(name, min(own), min(floor) if floor else None)
+
+
 async def read_run(process: Process, run: str, key: str, there: asyncio.Semaphore) -> int:
     """The number of events that a reader got, in order and once; 0 if not."""
     host, _, port = process.address.removeprefix("http://").partition(":")
@@ -165,7 +185,7 @@ async def read_run(process: Process, run: str, key: str, there: asyncio.Semaphor
             there.release()
         if line.startswith(b"data: {"):
             event = msgspec.json.decode(line[6:])
-            if "reason" in event and "detail" in event:
+            if "seq" not in event:  # the reason why the stream ends
                 break
             if event["seq"] != seen + 1:
                 return 0
@@ -209,29 +229,31 @@ async def measured() -> str:
             body = (await client.get(f"/v1/runs/{run}")).text
         with bare_server(Path(folder), body) as bare:
             rows = [
-                ("GET a run", await cost_of(ours, "GET", f"/v1/runs/{run}"), await cost_of(bare, "GET", "/v1/runs/x")),
-                ("GET a list of 50", await cost_of(ours, "GET", "/v1/runs?limit=50"), None),
-                (
-                    "POST a run",
-                    await cost_of(ours, "POST", "/v1/runs", 200),
-                    await cost_of(bare, "POST", "/v1/runs", 200),
-                ),
+                await row_of("GET a run", (ours, f"/v1/runs/{run}"), (bare, "/v1/runs/x")),
+                await row_of("GET a list of 50", (ours, "/v1/runs?limit=50"), None),
+                await row_of("POST a run", (ours, "/v1/runs"), (bare, "/v1/runs"), "POST"),
             ]
+    with tempfile.TemporaryDirectory() as folder, interlock_server(Path(folder)) as ours:
         load = await under_load(ours)
     return _page(rows, load)
 
 
-def _page(rows: list[tuple[str, Cost, Cost | None]], load: Load) -> str:
+def _page(rows: list[Row], load: Load) -> str:
     cells = [
-        (name, ours.cpu, bare.cpu if bare else "", ours.cpu / bare.cpu if bare else "", ours.half, ours.most)
-        for name, ours, bare in rows
+        (
+            row.name,
+            row.ours.cpu,
+            row.bare.cpu if row.bare else "",
+            row.times if row.bare else "",
+            row.ours.half,
+            row.ours.most,
+        )
+        for row in rows
     ]
     heads = ("request", "CPU ms", "bare FastAPI, CPU ms", "times", "p50 ms", "p99 ms")
-    get = rows[0]
-    assert get[2] is not None, "the first row has a floor"
-    ratio = get[1].cpu / get[2].cpu
+    get, post = rows[0].times, rows[2].times
     lines = [
-        f"{machine()}. {REQUESTS} requests one after another on one connection.",
+        f"{machine()}. {REQUESTS} requests one after another on one connection, the best of {ROUNDS} rounds.",
         table(heads, cells),
         f"{READERS:,} event streams over {KEYS} keys on {RUNS} runs at once: {load.events:,} events handed out in "
         f"{load.seconds:.1f} s, {load.cpu_us:.0f} µs of the server's CPU an event handed out (the runs themselves and"
@@ -241,7 +263,9 @@ def _page(rows: list[tuple[str, Cost, Cost | None]], load: Load) -> str:
             f"{load.whole:,} of {READERS:,}",
             load.whole == READERS,
         ),
-        verdict("a request costs at most 3 times one of a bare FastAPI app", f"{ratio:.2f} times", ratio <= 3),
+        verdict("GET a run costs at most 2 times a bare FastAPI app", f"{get:.2f} times", get <= 2),
+        verdict("POST a run costs at most 4 times a bare FastAPI app", f"{post:.2f} times", post <= 4),
+        "- what a POST does beside the bare app: it stores a run durably, writes a line of the log, and starts the run",
     ]
     return "\n\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:])
 

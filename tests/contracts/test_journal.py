@@ -788,3 +788,29 @@ async def test_what_a_whole_run_asks_is_not_known_until_it_is_listed_for_its_new
             [],
             list(asking.questions),
         )
+
+
+async def test_a_snapshot_has_row_and_records_and_tells_whether_the_run_asks_nothing(place: Place) -> None:
+    async with place.opened() as store:
+        await store.create(a_row(), started())
+        await store.append(a_row(), replied(3))
+        await store.create(a_row("r2"), started())
+        found = await store.run_snapshot("r1", 10)
+        assert (found.row, list(found.records)) == (await store.row("r1"), list(await store.records("r1")))
+        assert found.asks_nothing
+        assert list((await store.run_snapshot("r1", 1)).records) == list(await store.records("r1", 0, 1))
+        below = RunQuestions(run="r1~4.0", questions=(question("r1~4.0", 1, 5),))
+        await store.create(a_row("r1~4.0"), started(), AtomicWrites(asking=below))
+        assert not (await store.run_snapshot("r1", 10)).asks_nothing
+        assert (await store.run_snapshot("r2", 10)).asks_nothing
+        with pytest.raises(RunNotFound):
+            await store.run_snapshot("r3", 10)
+
+
+async def test_a_snapshot_beside_an_imported_run_does_not_claim_to_know_all_questions(place: Place) -> None:
+    async with place.opened() as store:
+        await store.create(a_row(), started())
+        await store.add_run(a_row("r2"), seal_chain("r2", [started()]))
+        assert not (await store.run_snapshot("r1", 10)).asks_nothing
+        await store.store_questions(RunQuestions(run="r2"), 2)
+        assert (await store.run_snapshot("r1", 10)).asks_nothing

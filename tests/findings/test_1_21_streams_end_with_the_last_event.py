@@ -12,8 +12,8 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.ports import Delta, Journal, ModelReply, ModelRequest
-from interlock.server.streaming.feed import Reader
 from interlock.server.streaming.positions import StreamPosition
+from interlock.server.streaming.reader import Reader
 
 CREW = """\
 version: "2.0"

@@ -86,11 +86,13 @@ class Interlock(OpenFolder):
         `AlreadyStarted` if the text or the crew is another one.
         """
         self._require_open()
-        run_id = self._id_for(run_id)
+        is_new, run_id = run_id is None, self._id_for(run_id)
         require_models_value(models)
         gift = RunGift(models, deps, place)
-        await self._starter.start_once(crew, text, run_id, gift, context=context, by=by, user=user or "")
-        return RunHandle(self, run_id)
+        row = await self._starter.start_once(
+            crew, text, run_id, gift, context=context, by=by, user=user or "", is_new_id=is_new
+        )
+        return RunHandle(self, run_id, row)
 
     def _id_for(self, run_id: str | None) -> str:
         """The given id, if it is valid, or a new one."""
@@ -138,8 +140,10 @@ class Interlock(OpenFolder):
         run_id = self._id_for(run_id)
         user = before.state.user if user is None else user
         gift = RunGift(models, deps)
-        await self._starter.start_once(crew, text, run_id, gift, history=history, continues=finished, by=by, user=user)
-        return RunHandle(self, run_id)
+        first = await self._starter.start_once(
+            crew, text, run_id, gift, history=history, continues=finished, by=by, user=user
+        )
+        return RunHandle(self, run_id, first)
 
     async def resume(
         self,

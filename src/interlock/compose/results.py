@@ -1,5 +1,6 @@
 """Results of runs, read from their journals."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
@@ -102,9 +103,9 @@ async def result_of(journal: Journal, run: str) -> Result:
     return await result_from(journal, await journal.row(run))
 
 
-async def result_from(journal: Journal, row: RunRow) -> Result:
-    """The result of a run whose row is already read. The journal is read page by page."""
-    seen = await _read_journal(journal, row)
+async def result_from(journal: Journal, row: RunRow, first: Sequence[Record] = ()) -> Result:
+    """The result of a run whose row, and perhaps first records, are already read. The journal is read page by page."""
+    seen = await _read_journal(journal, row, first)
     result = Result(
         run=row.run,
         status=row.status,
@@ -136,12 +137,13 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
     )
 
 
-async def _read_journal(journal: Journal, row: RunRow) -> _JournalDigest:
+async def _read_journal(journal: Journal, row: RunRow, first: Sequence[Record] = ()) -> _JournalDigest:
     """The digest of a journal, up to the seq of the row."""
-    seen, after = _JournalDigest(), 0
+    seen, after, page = _JournalDigest(), 0, first
     while after < row.seq:
-        for record in await journal.records(row.run, after, PAGE):
+        for record in page or await journal.records(row.run, after, PAGE):
             if record.seq <= row.seq:
                 seen.note(record)
             after = record.last_seq
+        page = ()
     return seen

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.compose.results import Result
+from interlock.ports import RunRow
 from interlock.runtime.following.text_stream import TextPiece, stream_text
 from interlock.runtime.runner import Runner
 
@@ -25,8 +26,9 @@ class RunSource(Protocol):
 class RunHandle:
     """A run in an open folder. The run does not depend on its handles."""
 
-    def __init__(self, box: RunSource, run_id: str) -> None:
-        self._box, self.id = box, run_id
+    def __init__(self, box: RunSource, run_id: str, first_row: RunRow | None = None) -> None:
+        """`first_row` is the row that was stored with the first record, if the caller started the run."""
+        self._box, self.id, self.first_row = box, run_id, first_row
 
     def __repr__(self) -> str:
         return f"<run {self.id} in {self._box.data}>"

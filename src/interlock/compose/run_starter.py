@@ -59,9 +59,11 @@ class RunStarter:
         context: CrewContext = NO_CONTEXT,
         by: str = "",
         user: str = "",
-    ) -> None:
+        is_new_id: bool = False,
+    ) -> RunRow | None:
         """Starts a run, or finds the one that was started so before; that one continues if no process drives it.
 
+        Returns the row of a run that it started. `is_new_id` says that no run can have the id yet.
         Raises `AlreadyStarted` if it was started with another crew, text or history.
         """
         definition = definition_of(crew)
@@ -70,15 +72,24 @@ class RunStarter:
         form, code = self._keep_code(crew)
         gift = gift._replace(tools=code.tools, types=code.types)
         await self._resources.sweep(self._is_over)
-        if await self._find_started(form, text, run_id, gift, continues):
-            return
+        if not is_new_id and await self._find_started(form, text, run_id, gift, continues):
+            return None
         try:
             with self._resources.lend(run_id, gift):
-                await self.start(
-                    definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
+                return await self.start(
+                    definition,
+                    text,
+                    run_id,
+                    form=form,
+                    history=history,
+                    continues=continues,
+                    context=context,
+                    by=by,
+                    user=user,
                 )
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
+            return None
 
     def _keep_code(self, crew: AnyCrew) -> tuple[StoredForm, RunGift]:
         """Keeps the functions and types that came with a crew; gives its stored form, once it is proven, and these."""
@@ -136,19 +147,21 @@ class RunStarter:
         text: str,
         run_id: str,
         *,
+        form: StoredForm | None = None,
         history: tuple[Entry, ...] = (),
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
         user: str = "",
-    ) -> None:
-        """Starts a run, after all checks that need nothing stored."""
+    ) -> RunRow:
+        """Starts a run, after all checks that need nothing stored. `form` is that of the crew, if it is known."""
         require_crew(crew)
         require_text(text, "the input of a run")
         require_name(by)
         require_name(user, "the user of a run")
-        form = await self._require_startable(crew, run_id)
+        form = form or self._runner.crews.require_proven_form(crew)
+        await self._require_startable(crew, run_id)
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
@@ -156,7 +169,7 @@ class RunStarter:
         for each in crew.whole_tree():
             require_no_key(each, self._secrets)
         await self._store(form)
-        await self._runner.start(
+        return await self._runner.start(
             form.crew,
             form.sha,
             text,
@@ -173,7 +186,9 @@ class RunStarter:
     async def listen(self, crew: AnyCrew) -> None:
         """Stores a crew and its subscriptions; no run starts."""
         self._keep_code(crew)
-        await self._store(await self._require_startable(definition_of(crew)))
+        form = self._runner.crews.require_proven_form(definition_of(crew))
+        await self._require_startable(form.crew)
+        await self._store(form)
 
     async def require_schedulable(self, crew: AnyCrew, text: str) -> None:
         """Checks and stores a crew of which runs are planned."""
@@ -206,12 +221,10 @@ class RunStarter:
         crew = await self._runner.crews.of(sha)
         await self.start(crew, schedule.input, run_id, schedule=schedule.id)
 
-    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> StoredForm:
-        form = self._runner.crews.require_proven_form(crew)
+    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> None:
         for each in crew.whole_tree():
             require_drivable(each)
         await self._preflight.require_usable(crew, run_id)
-        return form
 
     async def _store(self, form: StoredForm) -> None:
         await self._runner.crews.store_crew(form)

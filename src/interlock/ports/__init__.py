@@ -20,7 +20,7 @@ from interlock.ports.bus import (
     subscriptions_of_file,
 )
 from interlock.ports.clock import Clock
-from interlock.ports.journal import AppendResult, Journal, RecordFeed
+from interlock.ports.journal import AppendResult, Journal, RecordFeed, RunSnapshot
 from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, PromptMessage, ReasoningDelta
 from interlock.ports.observer import Observer
 from interlock.ports.orders import OrderOutcome, OrderReceipt, Orders, RunOrder
@@ -85,6 +85,7 @@ __all__ = [
     "RunQuestions",
     "RunRow",
     "RunSchedules",
+    "RunSnapshot",
     "RunUsage",
     "SealedRecord",
     "SealedTree",

@@ -21,6 +21,17 @@ class AppendResult(msgspec.Struct, frozen=True):
     announced: BroadcastOutcome = NO_BROADCASTS
 
 
+class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A run at one moment, read at once: its row and its first records.
+
+    `asks_nothing` is True if neither it nor a run below it has an open question, and those of all runs are known.
+    """
+
+    row: RunRow
+    records: Sequence[Record]
+    asks_nothing: bool
+
+
 class Journal(Protocol):
     """Appends and reads. One transaction per call: the run's row, its record and the atomic writes, or nothing."""
 
@@ -49,6 +60,10 @@ class Journal(Protocol):
 
     async def row_with_records(self, run: str) -> tuple[RunRow, Sequence[Record]]:
         """Row and records as of one moment."""
+        ...
+
+    async def run_snapshot(self, run: str, limit: int) -> RunSnapshot:
+        """A run with its first records, at most so many; a page as of `records`."""
         ...
 
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:

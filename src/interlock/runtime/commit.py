@@ -129,6 +129,7 @@ class Committer:
         return AtomicWrites(spending=spending, outgoing=outgoing, approvals=approvals)
 
     def _notify_followers(self, live: LiveRun, record: Record, position: int) -> None:
+        self._watchers.flush_frames_of(live.id)
         if watchers := self._watchers.of(live.id):
             for event in public_events(live.id, record):
                 for watcher in watchers:

@@ -105,7 +105,7 @@ class Runner:
         self.host_hooks = policies.hooks
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
-        self.watchers, self._listens, self._tasks = Watchers(), listens, TrackedTasks(clock)
+        self.watchers, self._listens, self._tasks = Watchers(self.timers), listens, TrackedTasks(clock)
         self.external_sender = ExternalSender(outbox, clock, on_external)
         self.effect_runner = EffectRunner(
             clock=clock,
@@ -244,7 +244,8 @@ class Runner:
         by: str = "",
         user: str = "",
         needs: HostNeeds = NO_NEEDS,
-    ) -> None:
+    ) -> RunRow:
+        """Starts a run; returns its row as it is stored with the first record."""
         text, verdict = await judge_input(self.host_hooks, text)
         event = RunStarted(
             crew=crew.name,
@@ -262,7 +263,7 @@ class Runner:
             checks_output=self.host_hooks.has(HookPoint.ON_OUTPUT),
             verdict=verdict,
         )
-        await self._begin_run(crew, run_id, event)
+        return await self._begin_run(crew, run_id, event)
 
     async def start_for_delivery(
         self, crew: CrewDefinition, crew_sha: str, delivery: Delivery, run_id: str, needs: HostNeeds = NO_NEEDS
@@ -282,7 +283,7 @@ class Runner:
         )
         await self._begin_run(crew, run_id, event)
 
-    async def _begin_run(self, crew: CrewDefinition, run_id: str, event: RunStarted) -> None:
+    async def _begin_run(self, crew: CrewDefinition, run_id: str, event: RunStarted) -> RunRow:
         row = RunRow(
             run=run_id,
             crew=crew.name,
@@ -293,7 +294,11 @@ class Runner:
             organization=crew.settings.organization,
         )
         run = Run(crew, run_id, table=self.live_runs.table(crew, event.crew_sha))
-        await self._tasks.run_shielded(self.live_runs.begin_run(run, row, event))
+        stored: RunRow = await self._tasks.run_shielded(self._store_first_record(run, row, event))
+        return stored
+
+    async def _store_first_record(self, run: Run, row: RunRow, event: RunStarted) -> RunRow:
+        return (await self.live_runs.begin_run(run, row, event)).row  # before its driver has changed it
 
     # Answer
 

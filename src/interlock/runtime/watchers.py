@@ -1,4 +1,9 @@
-"""Watchers of runs: they get events after their record is stored, pieces of replies and progress as they arrive."""
+"""Watchers of runs: they get events after their record is stored; pieces of replies and progress as they arrive.
+
+Rule 1: the first piece of a reply is sent at once. Those that follow are sent together, once in each frame: the cost of
+a watcher grows with time, not with pieces.
+Rule 2: a frame of a reply ends early with the reply, and with what else its run sends: the order stays.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +34,17 @@ from interlock.engine.to_plain import to_plain
 from interlock.ids import parent_of
 from interlock.ports import Record
 from interlock.runtime.live_run import LiveRun
+from interlock.runtime.timers import Timers
 
 # A watcher that lags this far behind misses events, and reads them in the journal.
 QUEUE_MAX = 10_000
+
+# Pieces within this time are sent together; a person sees no difference. One timer serves all replies.
+FRAME_MS = 30
+FRAME_TIMER = "frames of replies"
+
+# The kinds of pieces.
+TEXT, REASONING = "model.delta", "reasoning.delta"
 
 PublicEvent = dict[str, Any]
 
@@ -99,6 +112,22 @@ class OpenReply(NamedTuple):
     pieces: list[str]
 
 
+class _Frame:
+    """The pieces of one kind that are not sent yet, and the seq of the run when the last of them was said."""
+
+    def __init__(self, live: LiveRun, call: CallModel, kind: str, reply: OpenReply | None) -> None:
+        self.live, self.call, self.kind, self.reply = live, call, kind, reply
+        self.texts: list[str] = []
+        self.seq = 0
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        self.seq = self.live.run.state.seq
+
+
+_NO_FRAMES: dict[str, _Frame] = {}
+
+
 class SequencedEvent(NamedTuple):
     """An event with its seq; or a piece, or a line of progress, with the seq of its run at that moment.
 
@@ -132,12 +161,15 @@ class Watcher:
 class Watchers:
     """The watchers of the runs of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
         self.by_run: dict[str, list[Watcher]] = {}
         # Called with each piece of a reply and each line of progress, of every run.
         self.delta_listeners: list[Callable[[PublicEvent], None]] = []
         # By run and call.
         self._open_replies: dict[tuple[str, str], OpenReply] = {}
+        # By run, then by call.
+        self._frames: dict[str, dict[str, _Frame]] = {}
 
     def of(self, run: str) -> list[Watcher]:
         """The watchers of the run and of the runs above it."""
@@ -158,30 +190,75 @@ class Watchers:
         if reply is None:
             reply = self._open_replies[live.id, call.key] = OpenReply(call.key, [])
         reply.pieces.append(text)
-        self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": call.agent, "text": text}, reply)
+        frame = self._frames.get(live.id, _NO_FRAMES).get(call.key)
+        if frame is not None and frame.kind == TEXT:
+            frame.add(text)
+        elif self.by_run or self.delta_listeners:
+            self._begin_frame(_Frame(live, call, TEXT, reply), text)
 
     def on_reasoning(self, live: LiveRun, call: CallModel, text: str, takes_back: bool) -> None:
         """A model has reasoned a piece; with `takes_back`, all text of its reply so far was reasoning too."""
-        piece: PublicEvent = {"run": live.id, "type": "reasoning.delta", "agent": call.agent, "text": text}
-        if not takes_back:
-            self._send_piece(live, piece)
-            return
-        taken = self._open_replies.pop((live.id, call.key), None)
-        self._send_piece(live, {**piece, "takes_back": True}, taken)
+        frame = self._frames.get(live.id, _NO_FRAMES).get(call.key)
+        if takes_back:
+            self._end_frame(live, call)
+            piece = {"run": live.id, "type": REASONING, "agent": call.agent, "text": text, "takes_back": True}
+            self._send_piece(live, piece, live.run.state.seq, self._open_replies.pop((live.id, call.key), None))
+        elif frame is not None and frame.kind == REASONING:
+            frame.add(text)
+        elif self.by_run or self.delta_listeners:
+            self._begin_frame(_Frame(live, call, REASONING, None), text)
+
+    def _begin_frame(self, frame: _Frame, text: str) -> None:
+        """Begins a frame with a piece that is sent at once. A frame of the other kind ends."""
+        self._end_frame(frame.live, frame.call)
+        if not self._frames:
+            self._timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
+        self._frames.setdefault(frame.live.id, {})[frame.call.key] = frame
+        frame.add(text)
+        self._send_frame(frame)
+
+    def _end_frame(self, live: LiveRun, call: CallModel) -> None:
+        frame = self._frames.get(live.id, {}).pop(call.key, None)
+        if frame is not None and frame.texts:
+            self._send_frame(frame)
+
+    def _on_frames_over(self) -> None:
+        """Sends what was said since the last frame; a reply that said nothing begins its next frame itself."""
+        open_frames = [frame for frames in self._frames.values() for frame in frames.values() if frame.texts]
+        self._frames = {}
+        for frame in open_frames:
+            self._frames.setdefault(frame.live.id, {})[frame.call.key] = frame
+            self._send_frame(frame)
+        if self._frames:
+            self._timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
+
+    def _send_frame(self, frame: _Frame) -> None:
+        text, live = "".join(frame.texts), frame.live
+        frame.texts.clear()
+        piece = {"run": live.id, "type": frame.kind, "agent": frame.call.agent, "text": text}
+        self._send_piece(live, piece, frame.seq, frame.reply)
+
+    def flush_frames_of(self, run: str) -> None:
+        """Sends what the models of a run have said: something else of it follows."""
+        for frame in self._frames.get(run, {}).values():
+            if frame.texts:
+                self._send_frame(frame)
 
     def on_tool_progress(self, live: LiveRun, tool: RunTool, text: str) -> None:
         """A tool says how far it is."""
         piece = {"run": live.id, "type": "tool.progress", "agent": tool.agent, "call": tool.key, "text": text}
-        self._send_piece(live, piece)
+        self.flush_frames_of(live.id)
+        self._send_piece(live, piece, live.run.state.seq)
 
-    def _send_piece(self, live: LiveRun, piece: PublicEvent, reply: OpenReply | None = None) -> None:
+    def _send_piece(self, live: LiveRun, piece: PublicEvent, seq: int, reply: OpenReply | None = None) -> None:
         for watcher in self.of(live.id):
-            watcher.send_delta(piece, live.run.state.seq, reply)
+            watcher.send_delta(piece, seq, reply)
         for listener in self.delta_listeners:
             listener(piece)
 
     def on_reply_over(self, live: LiveRun, call: CallModel) -> None:
         """A model says no more: its reply is complete, or broke off."""
+        self._end_frame(live, call)
         self._open_replies.pop((live.id, call.key), None)
 
     def open_reply(self, run: str, call: str) -> OpenReply | None:

@@ -15,6 +15,7 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from interlock.errors import InterlockError, RequestRefused
+from interlock.server.http.direct_routes import DirectRoutes
 from interlock.server.http.guard import Guard, GuardContext
 from interlock.server.http.origins import Origins
 from interlock.server.http.problems import problem_response
@@ -63,7 +64,8 @@ def build_app(service: Service, origins: Origins) -> Guard:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     app.openapi = openapi_builder(app, routes, origins.public_url)  # type: ignore[method-assign]
-    app.add_exception_handler(InterlockError, _RefusalHandler(service))
+    on_refusal = _RefusalHandler(service)
+    app.add_exception_handler(InterlockError, on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _NoRouteHandler(routes))
     app.add_exception_handler(Exception, _on_internal_error)
@@ -79,7 +81,9 @@ def build_app(service: Service, origins: Origins) -> Guard:
         redact=service.redact,
         slow_request_s=lambda: service.slow_request_s,
     )
-    guard = Guard(app, keeper)
+    strict = [route for route in routes if isinstance(route, StrictRoute)]
+    direct = DirectRoutes(app, strict, on_refusal=on_refusal, on_internal_error=_on_internal_error)
+    guard = Guard(direct, keeper)
     service.refuse_wrong_key = guard.refuse_wrong_key
     return guard
 

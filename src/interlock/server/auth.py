@@ -93,6 +93,7 @@ class Authenticator:
         self._clock, self._session_ms = clock, round(session_hours * 3_600_000)
         self._known = [(_digest(key), OWNER)]
         self._known += [(bytes.fromhex(each.sha256), _caller_of(name, each)) for name, each in others.items()]
+        self._learned: set[bytes] = set()
         self._seal = hmac.new(key.encode(), b"interlock session", hashlib.sha256).digest()
         self._code, self._code_until = "", 0
 
@@ -101,8 +102,9 @@ class Authenticator:
         for known, caller in self._known:
             if hmac.compare_digest(known, digest):
                 found = caller
-        if found is not None:  # only its hash was known before
+        if found is not None and digest not in self._learned:  # only its hash was known before
             self._learn(text)
+            self._learned.add(digest)
         return found
 
     def issue_code(self) -> str:

@@ -7,6 +7,7 @@ back, and exits with code 0. A second signal ends it at once; recovery handles t
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import os
@@ -104,6 +105,8 @@ async def serve(order: ServeOptions) -> int | None:
         async with order.box, _open_service(order, key, port, reloading) as service:
             app = build_app(service, _origins_of(order, port))
             server = _Server(_uvicorn_config(app, order.settings))
+            gc.collect()
+            gc.freeze()  # what is loaded by now stays; collections need not walk through it again and again
             serving = asyncio.create_task(server.serve([listener]))
             _print_addresses(order, service, port)
             await stop.wait_for_stop(serving)

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from interlock.compose.interlock import Interlock
+from interlock.compose.interlock import Interlock, RunHandle
 from interlock.compose.questions import list_open_questions, read_with_complete_lists
-from interlock.compose.results import result_from
+from interlock.compose.results import PAGE, Result, result_from
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.explain import explain_events
 from interlock.engine.to_plain import to_plain
@@ -35,12 +35,26 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
-    row = await box.journal.row(run)
-    result = await result_from(box.journal, row)
+    found = await box.store.run_snapshot(run, PAGE)
+    row = found.row
+    result = await result_from(box.journal, row, found.records)
     open_: list[OpenQuestion] = []
-    if not is_over(row.status):
+    if not found.asks_nothing and not is_over(row.status):
         open_ = await read_with_complete_lists(box.store, box.crew_of, partial(list_open_questions, box.store, run))
-    asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
+    return await _detail_of(box, row, result, open_)
+
+
+async def detail_after_start(box: Interlock, run: RunHandle) -> dict[str, Any]:
+    """The same for a run that this request may have started: nothing is read back if its first agent is at work."""
+    row = run.first_row
+    if row is None or row.status != "running":
+        return await run_detail(box, run.id)
+    nothing_said = Result(run=row.run, status=row.status, reason=row.reason)
+    return await _detail_of(box, row, nothing_said, ())
+
+
+async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequence[OpenQuestion]) -> dict[str, Any]:
+    asked = sorted(open_, key=lambda each: (each.run != row.run, each.since, each.token))
     questions = [question_view(each, box.toolbox) for each in asked]
     said = {
         "detail": result.detail,

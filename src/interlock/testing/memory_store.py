@@ -33,6 +33,7 @@ from interlock.ports import (
     Record,
     Reservation,
     RunRow,
+    RunSnapshot,
     Settlement,
     StoredRecord,
 )
@@ -114,6 +115,12 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
 
     async def row_with_records(self, run: str) -> tuple[RunRow, Sequence[Record]]:
         return await self.row(run), await self.records(run)
+
+    async def run_snapshot(self, run: str, limit: int) -> RunSnapshot:
+        asks_nothing = not await self.open_questions(1, run=run) and not self._shared_storage.unlisted
+        return RunSnapshot(
+            row=await self.row(run), records=await self.records(run, 0, limit), asks_nothing=asks_nothing
+        )
 
     async def rows(
         self,

@@ -7,8 +7,9 @@ from pathlib import Path
 from interlock import Interlock, load_crew
 from interlock.errors import StoreFailed
 from interlock.ports import RecordFeed, StoredRecord
-from interlock.server.streaming.feed import EventFeed, Reader
+from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.positions import StreamPosition
+from interlock.server.streaming.reader import Reader
 from tests.server.office import crew_file, parrot, parsed
 
 

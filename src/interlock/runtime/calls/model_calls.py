@@ -115,8 +115,11 @@ class ModelCalls:
 
         A failure is an outcome too, and the pieces received before it are paid for.
         """
-        said: list[str] = []
         hooks = self._checks.hooks
+        pieces_said = _PiecesSaid(
+            live, call.effect, None if hooks.sees_replies else (self._on_delta, self._on_reasoning)
+        )
+        said = pieces_said.texts
         try:
             asks_host = call.effect.purpose or hooks.names
             if asks_host and (instead := await self._ask_host(live, call)) is not None:
@@ -127,8 +130,7 @@ class ModelCalls:
             async with self._slots:
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 try:
-                    tell = partial(self._tell_text, live, call, said)
-                    reason = partial(self._tell_reasoning, live, call, said)
+                    tell, reason = pieces_said.add, pieces_said.add_reasoning
                     streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
                 finally:
                     if said:
@@ -149,20 +151,6 @@ class ModelCalls:
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             failed = _failure_of(call.effect, error)
         return self._with_cost_of_pieces(live, call, failed, said) if said else failed
-
-    def _tell_text(self, live: LiveRun, call: PendingModelCall, said: list[str], text: str) -> None:
-        """Shows a piece of text, unless hooks of the host see replies first: they may refuse this one."""
-        said.append(text)
-        # A cancelled call may say some more; its run has continued without it.
-        if not self._checks.hooks.sees_replies and live.is_calling(call.effect):
-            self._on_delta(live, call.effect, text)
-
-    def _tell_reasoning(
-        self, live: LiveRun, call: PendingModelCall, said: list[str], text: str, *, takes_back: bool = False
-    ) -> None:
-        said.append(text)
-        if not self._checks.hooks.sees_replies and live.is_calling(call.effect):
-            self._on_reasoning(live, call.effect, text, takes_back)
 
     def _with_cost_of_pieces(
         self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, said: list[str]
@@ -187,6 +175,35 @@ class ModelCalls:
             self._on_delta(live, call.effect, event.text)
             self._on_reply_over(live, call.effect)
         return event
+
+
+class _PiecesSaid(msgspec.Struct):
+    """The pieces of a reply so far, reasoning included. Each is shown, unless hooks see the reply first."""
+
+    live: LiveRun
+    call: CallModel
+    shown_by: tuple[OnDelta, OnReasoning] | None
+    texts: list[str] = []
+    seq: int = -1
+    is_awaited: bool = False
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        if self.seq != self.live.run.state.seq:
+            self._look_again()
+        if self.is_awaited and self.shown_by is not None:
+            self.shown_by[0](self.live, self.call, text)
+
+    def add_reasoning(self, text: str, *, takes_back: bool = False) -> None:
+        self.texts.append(text)
+        if self.seq != self.live.run.state.seq:
+            self._look_again()
+        if self.is_awaited and self.shown_by is not None:
+            self.shown_by[1](self.live, self.call, text, takes_back)
+
+    def _look_again(self) -> None:
+        """Only a record can cancel a call. A cancelled one may say some more; its run has continued without it."""
+        self.seq, self.is_awaited = self.live.run.state.seq, self.live.is_calling(self.call)
 
 
 def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest) -> ModelRequest:

@@ -101,6 +101,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         scope = self._without_prefix(scope)
+        scope.setdefault("state", {})
         answering = _ResponseSender(scope, send, self._context, self._unread)
         try:
             body = await self._admit_request(scope, receive)
@@ -126,7 +127,7 @@ class Guard:
         require_small_headers(scope)
         headers = _headers_of(scope)
         self._require_host_and_origin(scope, headers)
-        state: dict[str, Any] = scope.setdefault("state", {})
+        state: dict[str, Any] = scope["state"]
         state["caller"] = self._caller_of(scope, headers)
         if scope["method"] in WITHOUT_BODY:
             return b""
@@ -259,8 +260,10 @@ class _ResponseSender:
         if start is not None:
             if not more and _is_json(start):
                 body = self._redact_body(start, body)
+            if len(body) <= CHUNK_BYTES and (hold := self._scope["state"].get("hold_writes")) is not None:
+                hold()
             await self._send_start(start)
-        caller = self._scope.get("state", {}).get("caller")
+        caller = self._scope["state"].get("caller")
         name = caller.id if caller is not None else ""
         self._unread[name] += len(body)
         try:
@@ -269,6 +272,8 @@ class _ResponseSender:
             self._unread[name] -= len(body)
             if not self._unread[name]:
                 del self._unread[name]
+            if start is not None and (release := self._scope["state"].get("release_writes")) is not None:
+                release()
 
     async def _send_chunks(self, body: bytes, *, more: bool, whole: bool) -> None:
         """Splits a large document. Pieces of a stream stay whole: other text may come between two of them."""

@@ -3,7 +3,8 @@
 Rule 1: a connection beyond the limit gets a refusal and is closed; it never reaches the routes.
 Rule 2: headers have a time limit, also those of a next request, and a size limit.
 Rule 3: the rest of a refused body is read and discarded for a short time, so that its sender can read the refusal.
-Rule 4: a client that reads less than `TAKEN_BYTES_MIN` of an answer in its time is disconnected.
+Rule 4: the head of an answer and its first bytes are one write: each write is a call of the system.
+Rule 5: a client that reads less than `TAKEN_BYTES_MIN` of an answer in its time is disconnected.
 """
 
 import asyncio
@@ -30,6 +31,36 @@ class ConnectionLimits(NamedTuple):
     send_timeout_s: float
 
 
+class HeldWrites:
+    """A transport whose writes can be held for a moment and made at once. The rest is that of the real transport."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._held: list[bytes] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def hold(self) -> None:
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        if held:
+            self.transport.write(b"".join(held))
+
+    def write(self, data: bytes) -> None:
+        if self._held is None:
+            self.transport.write(data)
+        else:
+            self._held.append(data)
+
+    def close(self) -> None:
+        self.release()
+        self.transport.close()
+
+
 class LimitedProtocol(H11Protocol):
     """One connection."""
 
@@ -42,7 +73,9 @@ class LimitedProtocol(H11Protocol):
         *,
         bounds: ConnectionLimits,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, "abort": self._abort}, _loop)
+        self._writer = HeldWrites()
+        hooks = {"abort": self._abort, "hold_writes": self._writer.hold, "release_writes": self._writer.release}
+        super().__init__(config, server_state, {**app_state, **hooks}, _loop)
         self._bounds = bounds
         self._headers_due: asyncio.TimerHandle | None = None
         self._rest_due: asyncio.TimerHandle | None = None
@@ -58,7 +91,8 @@ class LimitedProtocol(H11Protocol):
             transport.write(raw_refusal(refused, "retry-after: 1\r\n"))
             transport.close()
             return
-        super().connection_made(transport)
+        self._writer.transport = transport
+        super().connection_made(self._writer)  # type: ignore[arg-type]  # it has all of a transport
         self._start_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -18,17 +18,19 @@ from interlock.server.openapi import operation_id
 class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
-        known = [field.alias for field in self.dependant.query_params]
-        reads_body = self.body_field is not None or "requestBody" in (self.openapi_extra or {})
 
         async def handle_strictly(request: Request) -> Response:
-            if request.scope["query_string"]:
-                _require_known_parameters(request, known)
-            if not reads_body:
-                _require_no_body(request)
+            self.require_expected(request)
             return await handle(request)
 
         return handle_strictly
+
+    def require_expected(self, request: Request) -> None:
+        """Refuses parameters that the route does not have, and a body if it takes none."""
+        if request.scope["query_string"]:
+            _require_known_parameters(request, [field.alias for field in self.dependant.query_params])
+        if self.body_field is None and "requestBody" not in (self.openapi_extra or ()):
+            _require_no_body(request)
 
 
 def strict_router(prefix: str, tag: str) -> APIRouter:

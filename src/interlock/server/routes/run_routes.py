@@ -16,6 +16,7 @@ from interlock.runtime.replay import is_over
 from interlock.server.answer_rights import require_right_to_hold
 from interlock.server.auth import ApiCaller
 from interlock.server.http.bodies import require_size
+from interlock.server.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from interlock.server.http.idempotency import RequestResult
 from interlock.server.http.list_responses import list_response
 from interlock.server.http.paging import Cursor, Limit, run_page
@@ -44,7 +45,7 @@ from interlock.server.shapes.runs import (
 )
 from interlock.server.streaming.positions import StreamPosition
 from interlock.server.streaming.streams import accepts_event_stream, last_event_position
-from interlock.server.views import event_page_after, reason_pages, run_detail
+from interlock.server.views import detail_after_start, event_page_after, reason_pages, run_detail
 
 RunId = Annotated[str, Path(description="The id of a run.", max_length=200)]
 
@@ -171,9 +172,10 @@ def _add_start_routes(router: APIRouter, service: Service) -> None:
         """Start a run of a crew; it does not depend on this request."""
 
         async def start(planned: str) -> RequestResult:
+            run = box.run(planned)
             with suppress(AlreadyStarted, HostLacks):  # a server that died before it answered had started the run
-                await _start_or_continue(service, request, order, planned)
-            return RequestResult(await run_detail(box, planned), 201)
+                run = await _start_or_continue(service, request, order, planned)
+            return RequestResult(await detail_after_start(box, run), 201)
 
         return await service.idempotency.run_once(request, start)
 
@@ -196,18 +198,19 @@ def _add_start_routes(router: APIRouter, service: Service) -> None:
         return await service.idempotency.run_once(request, fork)
 
 
-async def _start_or_continue(service: Service, request: Request, order: StartRun, run_id: str) -> None:
+async def _start_or_continue(service: Service, request: Request, order: StartRun, planned: str) -> RunHandle:
     caller = request.state.caller
     crew = service.crews.require_sound_crew(order.crew, caller.crews)
     if order.continues is not None:
         await service.require_run(request, order.continues)
     require_size(len(request.state.body), 1024 * crew.settings.max_request_body_size_kb)
+    # Only the run of a repeated request may have been started before.
+    box, run_id = service.box, planned if IDEMPOTENCY_KEY in request.headers else None
     if order.continues is None:
-        await service.box.start(crew, order.input, run_id=run_id, context=_context_of(order), by=caller.by)
-    elif order.context is None:
-        await service.box.continue_run(crew, order.input, order.continues, run_id=run_id, by=caller.by)
-    else:
-        raise RequestRefused("bad-body", "a continued run has its context; give `continue` or `context`, not both")
+        return await box.start(crew, order.input, run_id=run_id, context=_context_of(order), by=caller.by)
+    if order.context is None:
+        return await box.continue_run(crew, order.input, order.continues, run_id=run_id, by=caller.by)
+    raise RequestRefused("bad-body", "a continued run has its context; give `continue` or `context`, not both")
 
 
 def _add_change_routes(router: APIRouter, service: Service) -> None:

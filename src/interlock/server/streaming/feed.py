@@ -2,14 +2,12 @@
 
 Rule 1: records come in the order of the store, whole, and only after they are stored. Records of this process are sent
 at once. If positions are missing, because another process wrote or records came out of order, the store is read.
-Rule 2: each reader has a buffer limit. A slow reader is disconnected with the reason, and can return to its position.
-Rule 3: a reader first catches up with the store by itself. It joins when little is missing, and reads once more. New
+Rule 2: a reader first catches up with the store by itself. It joins when little is missing, and reads once more. New
 records are held for it meanwhile.
-Rule 4: the stream of a run has the events of the runs below it, with their path, and ends with its own last event.
+Rule 3: the stream of a run has the events of the runs below it, with their path, and ends with its own last event.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -18,15 +16,18 @@ import msgspec
 
 from interlock.engine.events import RunFinished, RunStarted
 from interlock.errors import StoreFailed
-from interlock.ids import is_below, parent_of, root_of
+from interlock.ids import parent_of, root_of
 from interlock.ports import RecordFeed as Records
 from interlock.ports import StoredRecord
 from interlock.runtime.following import PublicEvent, public_events
 from interlock.server.streaming.positions import StreamPosition, event_id
+from interlock.server.streaming.reader import SLOW_READER, EncodedRecord, Reader
 
 # The interval of reading records of other processes, while there are readers.
 POLL_MS = 250
 PAGE = 200
+# Texts within this time are sent together; a person sees no difference.
+FRAME_MS = 30
 # Bytes of small records that are sent together.
 CHUNK_BYTES = 64 * 1024
 # Cached paths and crews of runs.
@@ -35,7 +36,6 @@ PATHS_MAX = 10_000
 # How soon a disconnected reader should return.
 RETRY_MS = 1_000
 
-SLOW_READER = "slow-reader"
 DRAINING = "draining"
 RUN_OVER = "run-over"
 END = "end"
@@ -52,24 +52,6 @@ _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 Redact = Callable[[bytes], bytes]
-
-
-class EncodedRecord(msgspec.Struct, frozen=True):
-    """A record as streams send it, encoded once for all readers."""
-
-    position: int
-    run: str
-    seq: int
-    events: tuple[bytes, ...]
-    ends_run: bool
-    crew: str = ""  # the crew of the outermost run
-
-    def bytes_after(self, place: StreamPosition, seq: int) -> bytes:
-        """The texts that a reader at a position, interested in events after a seq, has not seen."""
-        if self.position > place.position and self.position != place.record and self.seq > seq:
-            return b"".join(self.events)
-        numbered = enumerate(self.events)
-        return b"".join(text for n, text in numbered if self.seq + n > seq and not place.has_seen(self.position, n))
 
 
 def encode_record(stored: StoredRecord, path: Sequence[str], redact: Redact, crew: str = "") -> EncodedRecord:
@@ -114,104 +96,6 @@ def _cache_value(known: dict[str, T], run: str, value: T) -> None:
     known[run] = value
 
 
-class Reader:
-    """One stream and its buffer. `run` is the run that it shows; empty for all runs.
-
-    `crews` are those whose runs it may show; None for all.
-    """
-
-    def __init__(
-        self,
-        place: StreamPosition,
-        run: str,
-        bytes_max: int,
-        *,
-        deltas: bool,
-        after: int = 0,
-        crews: frozenset[str] | None = None,
-    ) -> None:
-        self.crews = crews
-        self.place, self.run, self.deltas, self._after = place, run, deltas, after
-        self._bytes_max = bytes_max
-        # Events of runs below, from before the first event of a reader, are not sent.
-        self._has_begun = not after or place.position > 0
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
-        self._woken = asyncio.Event()
-        self._held: list[EncodedRecord] | None = None
-        self.is_over = False
-        self.closing = ""
-
-    def hold_records(self) -> None:
-        self._held = []
-
-    def release_held(self) -> None:
-        """Moves held records to the buffer; new ones follow directly."""
-        held, self._held, self._size = self._held or (), None, 0
-        for record in held:
-            self.enqueue(self.consume_record(record))
-
-    def push_record(self, record: EncodedRecord) -> None:
-        """Adds a new record."""
-        if self._held is None:
-            self.enqueue(self.consume_record(record))
-            return
-        self._held.append(record)
-        self._size += sum(map(len, record.events))
-        if self._size > self._bytes_max:
-            self.close(SLOW_READER)
-
-    def consume_record(self, record: EncodedRecord) -> bytes:
-        """The texts of a record to send; advances the position."""
-        is_own = record.run == self.run or not self.run
-        if not is_own and not is_below(record.run, self.run):
-            return b""
-        if is_own and record.seq + len(record.events) > self._after + 1:
-            self._has_begun = True
-        is_shown = self._has_begun and self.can_show(record.crew)
-        text = record.bytes_after(self.place, self._after if is_own else 0) if is_shown else b""
-        if record.position > self.place.position:
-            self.place = StreamPosition(record.position)
-        self.is_over = self.is_over or (record.run == self.run and record.ends_run)
-        return text
-
-    def can_show(self, crew: str) -> bool:
-        return self.crews is None or crew in self.crews
-
-    def enqueue(self, text: bytes) -> None:
-        """Adds texts to the buffer. One text always fits, however large: else a reader would never pass it."""
-        if not text or self.closing:
-            return
-        if self._waiting and self._size + len(text) > self._bytes_max:
-            self.close(SLOW_READER)
-            return
-        self._waiting.append(text)
-        self._size += len(text)
-        self._woken.set()
-
-    def enqueue_delta(self, text: bytes) -> None:
-        """Adds a piece of a reply, unless the reader lags: the whole reply follows."""
-        if self._held is None and not self.is_over and 2 * self._size < self._bytes_max:
-            self.enqueue(text)
-
-    def close(self, reason: str) -> None:
-        if not self.closing:
-            self.closing = reason
-            self._woken.set()
-
-    async def read_waiting(self) -> bytes | None:
-        """All buffered texts; None at the end of the stream."""
-        while not self._waiting:
-            if self.closing or self.is_over:
-                return None
-            self._woken.clear()
-            await self._woken.wait()
-        text = b"".join(self._waiting)
-        self._waiting.clear()
-        self._size = 0
-        return text
-
-
 class EventFeed:
     """Sends records from the store and from the runner to readers."""
 
@@ -224,6 +108,8 @@ class EventFeed:
         self._crews: dict[str, str] = {}  # crews of outermost runs
         self._woken = asyncio.Event()
         self._closing = ""
+        # Readers that were sent something in this frame.
+        self._in_frame: list[Reader] = []
 
     @property
     def readers(self) -> int:
@@ -343,7 +229,7 @@ class EventFeed:
     async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
         """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
-        async for text in self._stream_backlog(reader):
+        async for text in self._stream_backlog(reader, joins=follow):
             yield text
         if follow and not reader.is_over:
             self._add_reader(reader)
@@ -353,17 +239,32 @@ class EventFeed:
                 reader.release_held()
                 while (waiting := await reader.read_waiting()) is not None:
                     yield waiting
+                    self._begin_frame(reader)
             finally:
                 self._remove_reader(reader)
         yield closing_frame(reader.closing or (RUN_OVER if reader.is_over else END))
 
-    async def _stream_backlog(self, reader: Reader) -> AsyncIterator[bytes]:
-        """Records of the store after the position of the reader."""
+    def _begin_frame(self, reader: Reader) -> None:
+        """Lets a reader wait for the end of the frame; one timer serves all readers."""
+        reader.begin_frame()
+        if not self._in_frame:
+            asyncio.get_running_loop().call_later(FRAME_MS / 1000, self._end_frame)
+        self._in_frame.append(reader)
+
+    def _end_frame(self) -> None:
+        readers, self._in_frame = self._in_frame, []
+        for reader in readers:
+            reader.end_frame()
+
+    async def _stream_backlog(self, reader: Reader, *, joins: bool = False) -> AsyncIterator[bytes]:
+        """Records of the store after the position of the reader; if it `joins` next, until little is missing."""
         position = reader.place.position
         while not reader.is_over and (page := await self._read_page(reader, position)):
             position = page[-1].position
             for text in _chunks([reader.consume_record(await self._load_and_encode(each)) for each in page]):
                 yield text
+            if joins and len(page) < PAGE:
+                return
 
     async def _load_and_encode(self, stored: StoredRecord) -> EncodedRecord:
         await self._load_path_of(stored)

@@ -12,8 +12,9 @@ from interlock.adapters.config.server_settings import ServerSettings
 from interlock.errors import RequestRefused
 from interlock.ports import RecordFeed as Records
 from interlock.server.auth import ApiCaller
-from interlock.server.streaming.feed import EventFeed, Reader
+from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.positions import StreamPosition, parse_position
+from interlock.server.streaming.reader import Reader
 
 LAST_EVENT_ID = "last-event-id"
 

@@ -29,6 +29,7 @@ from interlock.ports import (
     Reservation,
     RunOrder,
     RunRow,
+    RunSnapshot,
     Settlement,
     StoredRecord,
 )
@@ -43,8 +44,7 @@ from interlock.testing.simulation.simulated_loop import SimulatedClock
 # The longest ordinary call, and the longest slow one, in milliseconds of virtual time.
 ORDINARY_MS = 400
 SLOW_MS = 60_000
-# Longer than any time limit of a run.
-NEVER_MS = 10**10
+NEVER_MS = 10**10  # longer than any time limit of a run
 COMMIT_MS = 20
 
 
@@ -179,6 +179,10 @@ class SimulatedStore:
     async def row_with_records(self, run: str) -> tuple[RunRow, Sequence[Record]]:
         await self._cross_line("read")
         return await self._memory.row_with_records(run)
+
+    async def run_snapshot(self, run: str, limit: int) -> RunSnapshot:
+        await self._cross_line("read")
+        return await self._memory.run_snapshot(run, limit)
 
     async def rows(
         self,

@@ -101,7 +101,11 @@ class ChatStream(ReplyAssembly):
             raise failure_of(self._server, self._keys, None, chunk.error)
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
-        return "".join(self._apply_choice(choice) for choice in chunk.choices or () if choice.index == 0)
+        if not chunk.choices:
+            return ""
+        if len(chunk.choices) == 1 and chunk.choices[0].index == 0:  # nearly always
+            return self._apply_choice(chunk.choices[0])
+        return "".join(self._apply_choice(choice) for choice in chunk.choices if choice.index == 0)
 
     def reply(self, *, is_framed: bool) -> ModelReply:
         text = "".join(self._texts)

@@ -54,6 +54,14 @@ def runs_without_question_list(connection: sqlite3.Connection, *, is_doubted: bo
     return [run for (run,) in connection.execute(query).fetchall()]
 
 
+def asks_nothing(connection: sqlite3.Connection, *, run: str) -> bool:
+    """True if there is no row of the run or the runs below it, sound or damaged, and the questions of all are known."""
+    query = "select 1 from questions where run = ? or (run > ? and run < ?) limit 1"
+    if connection.execute(query, (run, *(f"{run}{mark}" for mark in _BELOW))).fetchone() is not None:
+        return False
+    return not runs_without_question_list(connection, is_doubted=False)
+
+
 def reset_if_damaged(connection: sqlite3.Connection) -> bool:
     """Deletes all rows if one is damaged, and marks all live runs as unlisted. Returns whether one was damaged."""
     if not has_damaged_rows(connection):
