@@ -13,6 +13,7 @@ from interlock.adapters.config.server_settings import ServerSettings
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.server.app import build_app
 from interlock.server.crews import ServedCrews
+from interlock.server.http.direct_routes import DirectRoutes
 from interlock.server.http.origins import Origins
 from interlock.server.service import Service
 
@@ -30,9 +31,10 @@ async def _document() -> dict[str, Any]:
             guard = build_app(
                 Service(box, ServedCrews([read_crew(CREW)]), ServerSettings(), None), Origins("", 0, (), ())
             )
-            app = guard.app
-            assert isinstance(app, FastAPI), "the guard wraps it"
-            whole = app.openapi()
+            direct = guard.app
+            assert isinstance(direct, DirectRoutes), "the guard wraps it"
+            assert isinstance(direct.app, FastAPI), "it is asked for what is not plain"
+            whole = direct.app.openapi()
             shapes = {"schemas": whole["components"]["schemas"]}
             return {"openapi": whole["openapi"], "info": whole["info"], "paths": {}, "components": shapes}
 

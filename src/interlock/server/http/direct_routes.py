@@ -81,7 +81,7 @@ class DirectRoutes:
     def __init__(
         self, app: ASGIApp, routes: Sequence[StrictRoute], *, on_refusal: OnError, on_internal_error: OnError
     ) -> None:
-        self._app, self._on_refusal, self._on_internal_error = app, on_refusal, on_internal_error
+        self.app, self._on_refusal, self._on_internal_error = app, on_refusal, on_internal_error
         # By method and the first two parts of the path, in FastAPI's order; None for one that FastAPI calls itself.
         self._routes: dict[tuple[str, str], list[tuple[StrictRoute, DirectRoute | None]]] = defaultdict(list)
         for route in routes:
@@ -92,7 +92,7 @@ class DirectRoutes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._find_route(scope["method"], scope["path"])
         if found is None:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
         scope["route"] = found.route.route  # metrics count requests by it
@@ -104,7 +104,7 @@ class DirectRoutes:
             await (await self._on_internal_error(request, error))(scope, receive, send)
             raise  # the guard logs it
         if response is None:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         else:
             await response(scope, receive, send)
 
