@@ -26,7 +26,7 @@ def through_fastapi(office: Office) -> None:
     """Sends all requests of an office through FastAPI."""
     direct = office.guard.app
     assert isinstance(direct, DirectRoutes)
-    office.guard.app = direct._app
+    office.guard.app = direct.app
 
 
 def shown(answer: httpx2.Response) -> tuple[Any, ...]:
