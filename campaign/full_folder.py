@@ -20,7 +20,7 @@ from interlock.adapters.sqlite.migrations import connect
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables import order_rows
-from interlock.adapters.sqlite.tables.approvals import store_approvals
+from interlock.adapters.sqlite.tables.approvals import move_to_revoked, store_approvals
 from interlock.adapters.store_rules.budget_rules import spend
 from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
@@ -116,7 +116,9 @@ def fill_rest(connection: sqlite3.Connection, tips: WriterCache) -> None:
     given = StandingApproval(
         id="ap", tool="pay", pattern="pay", crew="hello", run="waits", asked_in="waits", by="me", at=1
     )
-    store_approvals(connection, [given])
+    past = msgspec.structs.replace(given, id="past")
+    store_approvals(connection, [given, past])
+    move_to_revoked(connection, "past", "boss", NOW)
 
 
 async def fill_schedules(store: SqliteStore) -> None:

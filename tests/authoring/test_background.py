@@ -19,6 +19,8 @@ import asyncio, os, signal, sys, threading, time
 from pathlib import Path
 from tests.authoring.lone_crews import LoneCrew
 
+# A shell that starts the tests in the background leaves it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 crew = LoneCrew(Path("crew"))
 
 def done(request):

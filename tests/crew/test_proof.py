@@ -48,7 +48,7 @@ def test_what_the_check_refuses_the_proof_refuses() -> None:
         "missing-setting",
         "unknown-key",
     }
-    of_hosts = {"not-constrained", "unknown-provider", "unknown-tool", "unregistered-signal"}
+    of_hosts = {"not-constrained", "unknown-provider", "unknown-tool", "unregistered-signal", "unsupported-setting"}
     judged = 0
     for file in sorted(Path("examples/broken").iterdir()):
         loaded = read_crew(file)
