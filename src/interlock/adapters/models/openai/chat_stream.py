@@ -100,7 +100,7 @@ class ChatStream(ReplyAssembly):
         if chunk.error is not None:
             raise failure_of(self._server, self._keys, None, chunk.error)
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+            self.usage = _usage(chunk.usage)
         return "".join(self._apply_choice(choice) for choice in chunk.choices or () if choice.index == 0)
 
     def reply(self, *, is_framed: bool) -> ModelReply:
@@ -109,7 +109,7 @@ class ChatStream(ReplyAssembly):
             raise ModelUnavailable(f"the reply of {self._server.name} broke off before its end")
         why = self.finish_reason.lower()
         if why in CUT_SHORT:
-            raise ReplyCutShort(self._server.name, text, self._usage.output_tokens)
+            raise ReplyCutShort(self._server.name, text, self.usage.output_tokens)
         if why in HELD_BACK:
             raise ModelRefused(f"{self._server.name} held its reply back (finish_reason {why})")
         if why in FAILED:
@@ -119,7 +119,7 @@ class ChatStream(ReplyAssembly):
         calls = tuple(self._requests((call.id, "".join(call.name), "".join(call.arguments)) for call in self._calls))
         blocks = tuple(self._blocks(has_calls=bool(calls))) if self._fields or self._details else ()
         return ModelReply(
-            text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens, reasoning=blocks
+            text=text, usage=self.usage, tool_calls=calls, uncounted=not self.usage.tokens, reasoning=blocks
         )
 
     def _read(self, payload: bytes) -> _Chunk:
