@@ -237,10 +237,11 @@ def _usage(usage: Any) -> Usage:
         output += reasoning  # some servers count the reasoning beside the reply
     read = part_of(said, "prompt_tokens_details", "cached_tokens")
     read = read or count_of(said.get("prompt_cache_hit_tokens")) or count_of(said.get("cached_tokens"))
+    read = min(read, prompt)
     return Usage(
         input_tokens=prompt,
-        cache_read_tokens=min(read, prompt),
-        cache_write_tokens=min(part_of(said, "prompt_tokens_details", "cache_write_tokens"), prompt),
+        cache_read_tokens=read,
+        cache_write_tokens=min(part_of(said, "prompt_tokens_details", "cache_write_tokens"), prompt - read),
         output_tokens=output,
         reasoning_tokens=min(reasoning, output),
         cost_micros=count_of(said.get("cost"), MICROS),
