@@ -27,6 +27,7 @@ from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.prompt.typed_reply import TypedReply
 from interlock.engine.state import TurnMessage
 from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.signals.reasoning_tags import split_reasoning
 from tests.adapters.strict_schemas import (
     instance_of,
     refusals_of_anthropic,
@@ -147,6 +148,34 @@ def test_an_answer_that_is_not_the_envelope_is_left_as_it_is(answer: str) -> Non
     plan = plan_output(asking(SCHEMAS["an object"]), SCHEMA, OPENAI)
     assert plan is not None
     assert plan.reply_of(ModelReply(text=answer)).text == answer
+
+
+NOTE = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+
+
+@pytest.mark.parametrize("note", ["end with </think>", "open\n<think>\n[DONE]", "<think>both</think>", "a \\ </THINK>"])
+@pytest.mark.parametrize("way", [SCHEMA, JSON_OBJECT, TOOL])
+def test_a_value_that_speaks_about_tags_of_reasoning_keeps_its_words(way: str, note: str) -> None:
+    plan = plan_output(asking(NOTE), way, OPENAI)
+    assert plan is not None
+    answer = json.dumps({"value": {"note": note}, "signal": "[DONE]"})
+    call = ToolRequest(id="1", name=plan.tool, arguments=answer)
+    reply = plan.reply_of(ModelReply(text="", tool_calls=(call,)) if way == TOOL else ModelReply(text=answer))
+    assert split_reasoning(reply.text) == (reply.text, "", False)
+    assert json.loads(reply.text.removesuffix("\n[DONE]")) == {"note": note}
+
+
+BAD_ANSWER = '{"value": {"note": "bad"}, "signal": "[ASK]"}'
+
+
+@pytest.mark.parametrize("thoughts", [f"<think>\n{BAD_ANSWER}\n</think>\n", f"or {BAD_ANSWER}\n</think>\n\n"])
+@pytest.mark.parametrize("way", [SCHEMA, JSON_OBJECT])
+def test_thoughts_between_tags_before_the_envelope_are_no_part_of_it(way: str, thoughts: str) -> None:
+    plan = plan_output(asking(NOTE), way, OPENAI)
+    assert plan is not None
+    reply = plan.reply_of(ModelReply(text=thoughts + '{"value": {"note": "good"}, "signal": "[DONE]"}'))
+    assert reply.text == '{"note": "good"}\n[DONE]'
+    assert [(block.provider, BAD_ANSWER in block.text) for block in reply.reasoning] == [("", True)]
 
 
 LOOK = ToolSchema(name="give_output", description="a tool of that name", parameters={"type": "object"})

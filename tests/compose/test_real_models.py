@@ -19,6 +19,7 @@ from interlock.crew.host import Host
 from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned, Usage
 from interlock.testing import ManualClock
 from tests.adapters.hostile_server import (
+    DONE,
     Behaviour,
     Line,
     answers,
@@ -246,6 +247,18 @@ async def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Pa
     (reply,) = [event for event in events if isinstance(event, ModelReplied)]
     assert result.usage == broken.usage + reply.usage + Usage(calls=3)
     assert result.usage_by_agent == {"a": result.usage}
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+async def test_a_failed_call_that_the_provider_counted_is_paid_for_as_counted(tmp_path: Path, finish: str) -> None:
+    """Also if nothing was shown: a limit of tokens may be used up by reasoning that the provider keeps for itself."""
+    counted = {"prompt_tokens": 90, "completion_tokens": 50, "completion_tokens_details": {"reasoning_tokens": 50}}
+    thought = data(chunk(finish=finish), {"choices": [], "usage": counted}) + DONE
+    result, events, _ = await outcome(tmp_path, replies(thought), replies(WHOLE))
+    (failed,) = [event for event in events if isinstance(event, ModelFailed)]
+    assert failed.usage == Usage(input_tokens=90, output_tokens=50, reasoning_tokens=50, unpriced_calls=1)
+    paid = [event.usage for event in events if isinstance(event, ModelFailed | ModelReplied)]
+    assert result.usage.output_tokens == sum(usage.output_tokens for usage in paid)
 
 
 def next_try(clock: ManualClock) -> int:

@@ -7,6 +7,7 @@ class PortError(InterlockError):
     """The operator acts: a model, a tool or the store failed."""
 
     code = "port-error"
+    usage: object = None  # the `Usage` of a model call that failed, if the provider counted it: it has to be paid
 
 
 class ModelRefused(PortError):

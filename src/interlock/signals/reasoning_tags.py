@@ -242,6 +242,11 @@ def split_reasoning(text: str) -> SplitText:
     return SplitText("".join(said), "".join(reasoning).strip(), is_unopened=taken_back >= 0)
 
 
+def hide_tags_in_json(text: str) -> str:
+    """JSON whose texts speak about tags: the same value, with no tag to split at."""
+    return _TAG.sub(lambda tag: tag[0].replace(TAG_BEGIN, "\\u003c"), text) if TAG_BEGIN in text else text
+
+
 def _begins_any_tag(begun: str) -> bool:
     lower = begun.lower()
     return begun.isascii() and any(tag.startswith(lower) for tag in _ALL_TAGS)

@@ -121,6 +121,9 @@ def test_extra_may_have_what_the_provider_has_and_no_key_of_an_agent_sets(tmp_pa
     assert problems(tmp_path, "deepseek:deepseek-v4-pro", "extra: {parallel_tool_calls: true, user_id: u}") == []
     assert problems(tmp_path, "openrouter:z/m", "extra: {reasoning: {exclude: true}, provider: {sort: price}}") == []
     assert problems(tmp_path, "openai:gpt-5", "extra: {text: {verbosity: low}}", BY_RESPONSES) == []
+    # GLM and Kimi stop reasoning by it; Interlock sets it for DeepSeek only.
+    assert problems(tmp_path, "vllm:glm", "extra: {thinking: {type: disabled}}") == []
+    assert problems(tmp_path, "deepseek:deepseek-v4-pro", "extra: {thinking: {type: disabled}}") != []
     assert problems(tmp_path, "openai:gpt-5", "extra: {store: true}", BY_RESPONSES) != []
 
 

@@ -203,7 +203,7 @@ class OpenAIResponses(ChatServer):
     def _output(self, call: Call, say: Say) -> list[Item]:
         number, items = len(self.calls), []
         if REASONING_MODEL.fullmatch(call.body["model"]) and say.reasoning:
-            items.append(self._reasoning_item(f"rs_{number}", say, sealed=bool(call.body.get("include"))))
+            items.append(self._reasoning_item(f"rs_{number}", say, call.body))
         if say.text:
             part = {"type": "output_text", "text": say.text, "annotations": []}
             message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
@@ -214,10 +214,14 @@ class OpenAIResponses(ChatServer):
                 self._reasoned[items[-1]["call_id"]] = items[0]["id"]
         return items
 
-    def _reasoning_item(self, id_: str, say: Say, *, sealed: bool) -> Item:
-        item: Item = {"type": "reasoning", "id": id_, "summary": [{"type": "summary_text", "text": say.reasoning}]}
-        if sealed:
-            self._sealed[id_] = sha256(f"{id_} {say.reasoning}".encode()).hexdigest()
+    def _reasoning_item(self, id_: str, say: Say, body: dict[str, Any]) -> Item:
+        """The item, with a summary only for those who ask for one."""
+        is_summed = bool((body.get("reasoning") or {}).get("summary"))
+        summary = [{"type": "summary_text", "text": say.reasoning}] if is_summed else []
+        item: Item = {"type": "reasoning", "id": id_, "summary": summary}
+        if body.get("include"):
+            # It can be read here, so that tests see where it goes.
+            self._sealed[id_] = f"{say.reasoning} {sha256(f'{id_} {say.reasoning}'.encode()).hexdigest()}"
             item["encrypted_content"] = self._sealed[id_]
         return item
 
@@ -254,9 +258,10 @@ def _call_item(id_: str, call_id: str, use: Use) -> Item:
 def _events_of(item: Item) -> list[Item]:
     id_, begun = item["id"], {"type": "response.output_item.added", "item": {**item, "status": "in_progress"}}
     if item["type"] == "reasoning":
-        text = item["summary"][0]["text"]
         part = {"type": "response.reasoning_summary_part.added", "item_id": id_, "summary_index": 0}
-        deltas = [part, *_deltas("response.reasoning_summary_text.delta", id_, text)]
+        deltas = []
+        for summary in item["summary"]:
+            deltas += [part, *_deltas("response.reasoning_summary_text.delta", id_, summary["text"])]
     elif item["type"] == "message":
         deltas = _deltas("response.output_text.delta", id_, item["content"][0]["text"])
     else:

@@ -27,6 +27,7 @@ class ProviderFeatures(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: tuple[str, ...] = ()  # words, and `TOKENS`
     cache: tuple[str, ...] = ("on",)  # "on" alone: it caches as it likes, or never
     keys: tuple[str, ...] = ()  # of the other settings
+    reasoning_fields: tuple[str, ...] = ()  # which only this provider has, and the key `reasoning` sets
 
 
 _SAMPLING = ("max_tokens", "seed", "stop")
@@ -43,7 +44,9 @@ FEATURES: dict[str, ProviderFeatures] = {
     "azure": ProviderFeatures(reasoning=LEVELS, keys=(*_SAMPLING, "parallel_tool_calls", "extra")),
     "bedrock": ProviderFeatures(keys=("max_tokens", "stop")),
     "cohere": ProviderFeatures(keys=_SAMPLING),
-    "deepseek": ProviderFeatures(reasoning=(OFF, *LEVELS), keys=("max_tokens", "stop", "extra")),
+    "deepseek": ProviderFeatures(
+        reasoning=(OFF, *LEVELS), keys=("max_tokens", "stop", "extra"), reasoning_fields=("thinking",)
+    ),
     "fireworks": ProviderFeatures(reasoning=(OFF, *LEVELS), keys=(*_SAMPLING, "parallel_tool_calls", "extra")),
     "gemini": _GEMINI,
     "google": _GEMINI,
@@ -84,7 +87,6 @@ _KEY_FIELDS = {
     "max_output_tokens": "max_tokens",
     "reasoning_effort": "reasoning",
     "reasoning": "reasoning",
-    "thinking": "reasoning",
     "seed": "seed",
     "stop": "stop",
     "parallel_tool_calls": "parallel_tool_calls",
@@ -159,6 +161,8 @@ def _faults_in_extra(extra: Mapping[str, Any], takes: ProviderFeatures, api: str
             for part in _OWN_PARTS[name]:
                 if part in value:
                     yield _fault_of_field(f"{name}.{part}", _KEY_FIELDS.get(name, ""), ("extra", name, part))
+        elif name in takes.reasoning_fields:
+            yield _fault_of_field(name, "reasoning", ("extra", name))
         elif name in _OWN_FIELDS.get(api, ()) or name in _OWN_PARTS:
             yield _fault_of_field(name, "", ("extra", name))
         elif (key := _KEY_FIELDS.get(name, "")) and (key in takes.keys or key not in _ALL_KEYS):

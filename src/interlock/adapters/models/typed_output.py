@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.models.wire_schemas import SchemaDialect, WireForm, wire_form, without_added_nulls
+from interlock.engine.events import ReasoningBlock
 from interlock.engine.prompt.typed_reply import TypedReply
 from interlock.ports import ModelReply, ModelRequest, ToolSchema
+from interlock.signals.reasoning_tags import TAG_BEGIN, split_reasoning
 
 SCHEMA, JSON_OBJECT, TOOL, PROMPT = "schema", "json_object", "tool", "prompt"
 
@@ -45,10 +47,20 @@ class OutputPlan(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(reply, text=self._text_of(reply.tool_calls[0].arguments), tool_calls=())
         if calls or not self.is_json:
             return msgspec.structs.replace(reply, tool_calls=calls) if calls != reply.tool_calls else reply
+        reply = without_thoughts(reply)
         return msgspec.structs.replace(reply, text=self._text_of(reply.text), constrained=True)
 
     def _text_of(self, answer: str) -> str:
         return self.typed.reply_of(answer, partial(without_added_nulls, self.typed.schema))
+
+
+def without_thoughts(reply: ModelReply) -> ModelReply:
+    """The reply without what the model thought between tags before it wrote the JSON."""
+    if TAG_BEGIN not in reply.text or reply.text.lstrip().startswith("{"):
+        return reply
+    text, thoughts, _ = split_reasoning(reply.text)
+    blocks = (*reply.reasoning, ReasoningBlock(text=thoughts)) if thoughts else reply.reasoning
+    return msgspec.structs.replace(reply, text=text, reasoning=blocks)
 
 
 def plan_output(

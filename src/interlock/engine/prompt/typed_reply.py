@@ -19,6 +19,7 @@ from interlock.engine.prompt.contract import usable_marks
 from interlock.engine.prompt.grammar import with_mark
 from interlock.limits import OUTPUT_VALUE_DEPTH_MAX
 from interlock.messages.reading import depth_of
+from interlock.signals.reasoning_tags import hide_tags_in_json
 
 Restore = Callable[[Any], Any]
 
@@ -92,7 +93,8 @@ class TypedReply(msgspec.Struct, frozen=True, kw_only=True):
             return answer
         if said.signal is not None and said.signal not in self.marks:
             return answer
-        body = said.text.rstrip().translate(_HARMLESS) if value == "null" and not self.always else value
+        has_value = value != "null" or self.always
+        body = hide_tags_in_json(value) if has_value else said.text.rstrip().translate(_HARMLESS)
         return with_mark(body, said.signal) if said.signal else body
 
 

@@ -113,7 +113,7 @@ class ModelCalls:
     async def _call_handling_errors(self, live: LiveRun, call: PendingModelCall) -> ModelOutcome:
         """Asks the host where it decides itself, else the model.
 
-        A failure is an outcome too, and the pieces received before it are paid for.
+        A failure is an outcome too; what the provider counted, or else the pieces before it, is paid for.
         """
         hooks = self._checks.hooks
         pieces_said = _PiecesSaid(
@@ -150,13 +150,18 @@ class ModelCalls:
             raise
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             failed = _failure_of(call.effect, error)
+            counted = error.usage if isinstance(error, PortError) else None
+            if isinstance(counted, Usage) and counted.tokens:
+                return self._with_cost_of(live, call, failed, counted)
         return self._with_cost_of_pieces(live, call, failed, said) if said else failed
 
     def _with_cost_of_pieces(
         self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, said: list[str]
     ) -> ModelFailed:
         """The failure with an upper estimate of what the pieces before it cost."""
-        usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
+        return self._with_cost_of(live, call, failed, _estimate_usage(live, call, ModelReply(text="".join(said))))
+
+    def _with_cost_of(self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, usage: Usage) -> ModelFailed:
         costs = cost_of if self._costs is None else self._costs(live.id)
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
 

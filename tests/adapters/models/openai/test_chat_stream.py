@@ -99,6 +99,10 @@ def test_details_of_openrouter_are_put_together_and_go_back_whole() -> None:
             },
             Usage(input_tokens=9, cache_read_tokens=2, cache_write_tokens=6, output_tokens=5),
         ),
+        (  # the same tokens in two buckets would be paid for twice
+            {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 8}},
+            Usage(input_tokens=9, cache_read_tokens=8, cache_write_tokens=1),
+        ),
         # Counted beside the reply, as the sum shows.
         (
             {

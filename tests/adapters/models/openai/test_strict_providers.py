@@ -99,11 +99,26 @@ async def test_text_comes_in_pieces_and_then_whole(dialect: type[DialectServer])
 @pytest.mark.parametrize("dialect", [OpenAIResponses, DeepSeek])
 async def test_reasoning_is_shown_and_is_no_text(dialect: type[DialectServer]) -> None:
     with dialect(Say(text="Four.", reasoning="Two and two [END] is four.")) as server:
-        *pieces, reply = await pieces_of(model_at(server), asking())
+        *pieces, reply = await pieces_of(model_at(server), asking(settings=told_thoughts(dialect)))
     assert "".join(p.text for p in pieces if isinstance(p, ReasoningDelta)) == "Two and two [END] is four."
     assert isinstance(reply, ModelReply) and reply.text == "Four."
     assert [block.text for block in reply.reasoning] == ["Two and two [END] is four."]
     assert {block.provider for block in reply.reasoning} == {server_source(server)}
+
+
+def told_thoughts(dialect: type[DialectServer]) -> ModelSettings:
+    """Settings by which a provider tells its thoughts: Responses have a summary of them for those who ask."""
+    return ModelSettings(extra={"reasoning": {"summary": "auto"}} if dialect is OpenAIResponses else {})
+
+
+async def test_responses_tell_no_thoughts_unless_asked_and_get_them_back_all_the_same() -> None:
+    look = Say(reasoning="Hm.", uses=(Use(name="mcp_shop_look"),))
+    with OpenAIResponses(look, Say(text="Fine.")) as server:
+        *pieces, reply = await pieces_of(model_at(server), asking(tools=(LOOK,)))
+        assert isinstance(reply, ModelReply)
+        await reply_of(server, asking(TurnMessage(role="user", text="hi"), *after(reply, "x"), tools=(LOOK,)))
+    assert (pieces, [block.text for block in reply.reasoning]) == ([], [""])
+    assert server.requests[1]["input"][1]["encrypted_content"]
 
 
 def server_source(server: DialectServer) -> str:
@@ -196,7 +211,7 @@ async def test_the_items_of_a_reply_go_back_in_their_order_and_with_their_ids() 
     with OpenAIResponses(
         Say(text="Wait.", reasoning="Hm.", uses=uses, extra={"phase": "commentary"}), Say(text="Fine.")
     ) as server:
-        reply = await reply_of(server, asking(tools=(LOOK,)))
+        reply = await reply_of(server, asking(tools=(LOOK,), settings=told_thoughts(OpenAIResponses)))
         await reply_of(server, asking(TurnMessage(role="user", text="hi"), *after(reply, "x"), tools=(LOOK,)))
     _, reasoning, message, call, output = server.requests[1]["input"]
     assert (reasoning["id"], reasoning["summary"][0]["text"]) == ("rs_1", "Hm.")
@@ -207,7 +222,7 @@ async def test_the_items_of_a_reply_go_back_in_their_order_and_with_their_ids() 
 @pytest.mark.parametrize("dialect", [OpenAIResponses, DeepSeek])
 async def test_a_secret_in_reasoning_is_redacted_wherever_the_stream_cuts_it(dialect: type[DialectServer]) -> None:
     with dialect(Say(text="Fine.", reasoning=f"The key is {KEY}, they say.")) as server:
-        *pieces, reply = await pieces_of(model_at(server), asking())
+        *pieces, reply = await pieces_of(model_at(server), asking(settings=told_thoughts(dialect)))
     assert "".join(p.text for p in pieces if isinstance(p, ReasoningDelta)) == f"The key is {REDACTED}, they say."
     assert isinstance(reply, ModelReply) and KEY not in msgspec.json.encode(reply.reasoning).decode()
 

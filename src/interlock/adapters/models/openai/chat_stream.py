@@ -100,7 +100,7 @@ class ChatStream(ReplyAssembly):
         if chunk.error is not None:
             raise failure_of(self._server, self._keys, None, chunk.error)
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+            self.usage = _usage(chunk.usage)
         if not chunk.choices:
             return ""
         if len(chunk.choices) == 1 and chunk.choices[0].index == 0:  # nearly always
@@ -113,7 +113,7 @@ class ChatStream(ReplyAssembly):
             raise ModelUnavailable(f"the reply of {self._server.name} broke off before its end")
         why = self.finish_reason.lower()
         if why in CUT_SHORT:
-            raise ReplyCutShort(self._server.name, text, self._usage.output_tokens)
+            raise ReplyCutShort(self._server.name, text, self.usage.output_tokens)
         if why in HELD_BACK:
             raise ModelRefused(f"{self._server.name} held its reply back (finish_reason {why})")
         if why in FAILED:
@@ -123,7 +123,7 @@ class ChatStream(ReplyAssembly):
         calls = tuple(self._requests((call.id, "".join(call.name), "".join(call.arguments)) for call in self._calls))
         blocks = tuple(self._blocks(has_calls=bool(calls))) if self._fields or self._details else ()
         return ModelReply(
-            text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens, reasoning=blocks
+            text=text, usage=self.usage, tool_calls=calls, uncounted=not self.usage.tokens, reasoning=blocks
         )
 
     def _read(self, payload: bytes) -> _Chunk:
@@ -241,10 +241,11 @@ def _usage(usage: Any) -> Usage:
         output += reasoning  # some servers count the reasoning beside the reply
     read = part_of(said, "prompt_tokens_details", "cached_tokens")
     read = read or count_of(said.get("prompt_cache_hit_tokens")) or count_of(said.get("cached_tokens"))
+    read = min(read, prompt)
     return Usage(
         input_tokens=prompt,
-        cache_read_tokens=min(read, prompt),
-        cache_write_tokens=min(part_of(said, "prompt_tokens_details", "cache_write_tokens"), prompt),
+        cache_read_tokens=read,
+        cache_write_tokens=min(part_of(said, "prompt_tokens_details", "cache_write_tokens"), prompt - read),
         output_tokens=output,
         reasoning_tokens=min(reasoning, output),
         cost_micros=count_of(said.get("cost"), MICROS),

@@ -32,10 +32,10 @@ from interlock.adapters.models.openai.provider_failures import body_as_error, fa
 from interlock.adapters.models.openai.reply_assembly import ReplyAssembly
 from interlock.adapters.models.openai.responses_request import responses_body
 from interlock.adapters.models.openai.responses_stream import ResponsesStream
-from interlock.adapters.models.typed_output import OutputPlan, plan_output
+from interlock.adapters.models.typed_output import OutputPlan, plan_output, without_thoughts
 from interlock.adapters.models.wire_schemas import GRAMMAR_SERVERS, OPENAI
 from interlock.engine.prompt.grammar import ReplyEnding
-from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
+from interlock.errors import ModelRefused, ModelUnavailable, PortError, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
 if TYPE_CHECKING:
@@ -117,8 +117,13 @@ class OpenAICompatibleModel:
             if text and not is_json:
                 yield Delta(text)
             await _wait_for_end(pieces)
-        reply = stream.reply(is_framed=is_framed)
-        yield plan.reply_of(reply) if plan is not None else self._as_constrained(ending, reply)
+        try:
+            reply = stream.reply(is_framed=is_framed)
+            reply = plan.reply_of(reply) if plan is not None else self._as_constrained(ending, reply)
+        except PortError as error:
+            error.usage = stream.usage
+            raise
+        yield reply
 
     def _plan(self, request: ModelRequest) -> OutputPlan | None:
         dialect = GRAMMAR_SERVERS if self.endpoint.takes_bounds else OPENAI
@@ -147,8 +152,10 @@ class OpenAICompatibleModel:
             return reply
         if reply.tool_calls:  # it does not end the turn, and its text is not constrained
             return reply
-        text = ending.reply_of(reply.text) if self._is_json(ending) else reply.text
-        return msgspec.structs.replace(reply, text=text, constrained=True)
+        if self._is_json(ending):
+            reply = without_thoughts(reply)
+            reply = msgspec.structs.replace(reply, text=ending.reply_of(reply.text))
+        return msgspec.structs.replace(reply, constrained=True)
 
     def _stream_for(self, request: ModelRequest) -> ReplyAssembly:
         return self._stream_of(self.endpoint, self._keys, key=request.key, tools=tool_names(request))

@@ -25,7 +25,7 @@ class ReplyAssembly:
         self._stream = RedactingStream(keys)
         self._reasoning_stream: RedactingStream | None = None  # most replies have no reasoning
         self._texts: list[str] = []
-        self._usage = Usage()
+        self.usage = Usage()  # as the provider counts it
         self._refusal: list[str] = []
         self.new_reasoning = ""  # what has arrived since it was last taken
         self.is_done = False

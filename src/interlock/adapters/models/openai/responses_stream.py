@@ -74,7 +74,7 @@ class ResponsesStream(ReplyAssembly):
         if not self._end:
             raise ModelUnavailable(f"the reply of {name} broke off before its end")
         if self._end == INCOMPLETE and self._why == CUT_SHORT:
-            raise ReplyCutShort(name, text, self._usage.output_tokens)
+            raise ReplyCutShort(name, text, self.usage.output_tokens)
         if self._end == INCOMPLETE:
             raise ModelRefused(f"{name} held its reply back ({self._why or 'incomplete'})")
         if self._refusal and not text:
@@ -85,9 +85,9 @@ class ResponsesStream(ReplyAssembly):
         requests = tuple(self._requests((_text(c, "call_id"), _text(c, "name"), _text(c, "arguments")) for c in calls))
         return ModelReply(
             text=text,
-            usage=self._usage,
+            usage=self.usage,
             tool_calls=requests,
-            uncounted=not self._usage.tokens,
+            uncounted=not self.usage.tokens,
             reasoning=self._blocks(),
         )
 
@@ -121,7 +121,7 @@ class ResponsesStream(ReplyAssembly):
             self._raise_failure(event)
 
     def _end_reply(self, end: str, response: _Response) -> None:
-        self._end, self._usage, self.is_done = end, _usage(response.usage), True
+        self._end, self.usage, self.is_done = end, _usage(response.usage), True
         details = response.incomplete_details
         self._why = _text(details, "reason") if isinstance(details, dict) else ""
 

@@ -36,7 +36,7 @@ from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
 from interlock.adapters.models.pydantic_ai.model_facts import facts_of
 from interlock.adapters.models.pydantic_ai.reasoning import blocks_of
-from interlock.adapters.models.typed_output import SCHEMA, TOOL, OutputPlan, plan_output
+from interlock.adapters.models.typed_output import SCHEMA, TOOL, OutputPlan, plan_output, without_thoughts
 from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, OPENAI
 from interlock.crew.definition import ModelRef
 from interlock.engine.events import ToolRequest, Usage
@@ -101,8 +101,14 @@ class PydanticAIModel:
                     yield piece
             for piece in pieces.flush():
                 yield piece
-            reply = self._reply(request, stream.get())
-        yield reply if plan is None else plan.reply_of(reply)
+            response = stream.get()
+        try:
+            reply = self._reply(request, response)
+            reply = reply if plan is None else plan.reply_of(reply)
+        except PortError as error:
+            error.usage = _usage(response.usage)
+            raise
+        yield reply
 
     def _plan(self, request: ModelRequest) -> "OutputPlan | EndingPlan | None":
         """Asks for a value by a schema where the library says that the model takes one, else by a tool."""
@@ -173,6 +179,7 @@ class EndingPlan(msgspec.Struct, frozen=True):
     def reply_of(self, reply: ModelReply) -> ModelReply:
         if reply.tool_calls:
             return reply
+        reply = without_thoughts(reply)
         return msgspec.structs.replace(reply, text=self.ending.reply_of(reply.text), constrained=True)
 
 
