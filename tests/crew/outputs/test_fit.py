@@ -25,6 +25,17 @@ WIDER_TREE = {
     "$defs": {"Node": an_object(kids={"type": "array", "items": {"$ref": "#/$defs/Node"}})},
 }
 
+ONE = {"$ref": "#/$defs/one"}
+NAMED_A = {"type": "object", "patternProperties": {"^a": ONE}}
+LONG = {"minLength": 5}
+CLOSED = {"anyOf": [{"unevaluatedProperties": False}]}
+
+
+def with_one(schema: dict[str, Any], **one: Any) -> dict[str, Any]:
+    """The schema with a definition that it refers to."""
+    return {**schema, "$defs": {"one": one}}
+
+
 FITS: list[tuple[Any, Any]] = [
     (TEXT, TEXT),
     (WHOLE, NUMBER),
@@ -73,6 +84,16 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (WHOLE, {"not": TEXT}, "cannot be proven"),
     (TEXT, {"oneOf": [TEXT, {"type": "string", "maxLength": 3}]}, "cannot be proven"),
     (WIDER_TREE, TREE, "may be without 'kids'"),
+    (WHOLE, {"oneOf": [WHOLE, NUMBER]}, "cannot be proven"),
+    (with_one({"not": ONE}, const="a"), with_one({"not": ONE}, const="b"), "cannot be proven"),
+    (with_one(NAMED_A, **WHOLE), with_one(NAMED_A, **TEXT), "cannot be proven"),
+    ({"not": {"const": 1}}, {"not": {"const": True}}, "cannot be proven"),
+    ({"const": [1, True]}, {"const": [1, 1]}, "may be [1, True]"),
+    ({"const": {"a": True}}, {"enum": [{"a": 1}]}, "may be {'a': True}"),
+    ({"const": 2}, {"enum": [1, 2], "const": 1}, "may be 2"),
+    ({"const": 1}, {"enum": [1, 2], "minimum": 2}, "may be 1"),
+    ({"then": LONG, "anyOf": [{"if": TEXT}]}, {"if": TEXT, "then": LONG}, "cannot be proven"),
+    ({"unevaluatedProperties": False, "allOf": [{"properties": {"a": {}}}]}, CLOSED, "cannot be proven"),
 ]
 
 
