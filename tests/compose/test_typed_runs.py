@@ -271,6 +271,12 @@ async def test_a_hook_replaces_the_value_of_a_typed_run(tmp_path: Path, answer: 
     assert decided.output == OutputVerdict()
 
 
+async def test_a_hook_that_gives_true_for_1_replaces_the_value(tmp_path: Path) -> None:
+    one = OutputHook(lambda _: json.dumps(LESS))
+    result, _ = await hooked(tmp_path, one, OutputHook(with_value({**LESS, "amount": True})))
+    assert result.reason == "hook_failed" and 'true is not of type "number"' in result.detail
+
+
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [

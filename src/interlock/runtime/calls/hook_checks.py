@@ -20,7 +20,7 @@ from interlock.ports.hooks import HookCall, RunOutput
 from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import require_sound
-from interlock.runtime.calls.storable import as_storable, as_storable_call
+from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
 
@@ -62,6 +62,8 @@ class HookChecks:
             said["original"] = _original(reply, keep=judged.keeps_original)
         if judged.verdict.stopping_decision is not None or not judged.keeps_original:
             said["reasoning"] = ()  # it may say what the reply must not
+        elif used.reasoning != reply.reasoning:
+            said["reasoning"] = tuple(map(as_storable_block, used.reasoning))
         return used, said
 
     async def before_tool(self, live: LiveRun, effect: RunTool) -> HooksDecided | None:
@@ -198,7 +200,8 @@ def _as_reply(given: Any, reply: ModelReply) -> ModelReply:
     if not isinstance(given, ModelReply):
         raise TypeError(f"after_model must return text, a ModelReply, Refuse, Ask or None, not {type(given).__name__}")
     require_sound(given)
-    return msgspec.structs.replace(reply, text=given.text, tool_calls=tuple(given.tool_calls))
+    reasoning, calls = tuple(given.reasoning), tuple(given.tool_calls)
+    return msgspec.structs.replace(reply, text=given.text, tool_calls=calls, reasoning=reasoning)
 
 
 def _as_call(given: Any, call: HookCall) -> HookCall:
@@ -223,7 +226,7 @@ def _as_output(given: Any, output: RunOutput) -> RunOutput:
     if not isinstance(text, str):
         raise TypeError(f"on_output must return text, a RunOutput, Refuse, Ask or None, not {type(given).__name__}")
     value = given.value if isinstance(given, RunOutput) else output.value
-    if value == output.value:
+    if _json_of(value) == _json_of(output.value):  # equality of Python takes 1 for true
         return msgspec.structs.replace(output, output=text)
     if text != output.output:
         raise ValueError("on_output may replace the output or the value, not both")
