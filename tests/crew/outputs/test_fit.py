@@ -107,6 +107,17 @@ def test_a_misfit_says_what_may_not_be_taken(source: Any, target: Any, why: str)
     assert why in misfit_of(source, target)
 
 
+def with_levels(levels: int, leaf: dict[str, Any]) -> dict[str, Any]:
+    """Each definition names the next one twice, so that there are two ways on at each level."""
+    next_twice = [an_object(a={"$ref": f"#/$defs/{n + 1}"}, b={"$ref": f"#/$defs/{n + 1}"}) for n in range(levels)]
+    return {"$ref": "#/$defs/0", "$defs": {str(n): each for n, each in enumerate((*next_twice, leaf))}}
+
+
+def test_a_definition_that_is_used_in_many_places_is_compared_once() -> None:
+    assert misfit_of(with_levels(60, WHOLE), with_levels(60, NUMBER)) == ""
+    assert "may be a number" in misfit_of(with_levels(60, NUMBER), with_levels(60, WHOLE))
+
+
 NAMES = st.sampled_from(["a", "b", "c"])
 LEAVES = st.one_of(
     st.sampled_from([{}, TEXT, WHOLE, NUMBER, NULL, {"type": "boolean"}, {"type": ["string", "null"]}]),

@@ -52,15 +52,26 @@ class _Comparison:
     def __init__(self, source: Schema, target: Schema) -> None:
         self._source, self._target = source, target
         self._open: set[tuple[str, str]] = set()
+        # Pairs that fit without the help of an open one: definitions that are used in many places are compared once.
+        self._fitting: set[tuple[str, str]] = set()
+        self._assumed = 0
 
     def misfits(self, source: Any, target: Any, where: str) -> Iterator[str]:
         bare_source, bare_target = _plain(resolve(self._source, source)), _plain(resolve(self._target, target))
         pair = (repr(bare_source), repr(bare_target))
-        if bare_source is False or bare_target in (True, {}) or pair in self._open or self._is_same(*pair):
+        if bare_source is False or bare_target in (True, {}) or pair in self._fitting or self._is_same(*pair):
+            return
+        if pair in self._open:
+            self._assumed += 1
             return
         self._open.add(pair)
+        before, fits = self._assumed, True
         try:
-            yield from self._misfits(bare_source, bare_target, where)
+            for misfit in self._misfits(bare_source, bare_target, where):
+                fits = False
+                yield misfit
+            if fits and before == self._assumed:
+                self._fitting.add(pair)
         finally:
             self._open.discard(pair)
 
