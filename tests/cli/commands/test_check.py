@@ -36,9 +36,9 @@ tools = ["add"]
 def checked(folder: Path, monkeypatch: pytest.MonkeyPatch, rules: str, *words: str) -> Result:
     (folder / "crew.yaml").write_text(CREW, "utf-8")
     (folder / "script.yaml").write_text("replies: {a: ['so [END]'], b: ['so [END]']}", "utf-8")
-    (folder / "till.py").write_text("def pay(amount: int) -> str:\n    return 'paid'\n", "utf-8")
+    (folder / "checked_till.py").write_text("def pay(amount: int) -> str:\n    return 'paid'\n", "utf-8")
     (folder / "yard.py").write_text(SHOP, "utf-8")
-    (folder / "interlock.toml").write_text(f'[tools]\nmodules = ["till"]\n{MCP}[approvals]\n{rules}\n', "utf-8")
+    (folder / "interlock.toml").write_text(f'[tools]\nmodules = ["checked_till"]\n{MCP}[approvals]\n{rules}\n', "utf-8")
     monkeypatch.chdir(folder)
     return CliRunner().invoke(interlock, ["check", *(words or (".",))])
 

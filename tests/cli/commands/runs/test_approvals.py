@@ -23,7 +23,7 @@ def pay(amount: int) -> str:
 """
 TOML = """\
 [tools]
-modules = ["till"]
+modules = ["approved_till"]
 [approvals]
 ask = ["pay:amount > 10"]
 """
@@ -34,12 +34,12 @@ class Desk:
     """A folder with a crew whose agent pays 24, and the commands in it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        files = {"crew.yaml": CREW, "till.py": TOOLS, "interlock.toml": TOML}
+        files = {"crew.yaml": CREW, "approved_till.py": TOOLS, "interlock.toml": TOML}
         files["script.yaml"] = json.dumps({"replies": {"a": [CALL, "so [END]"]}})
         for name, text in files.items():
             (folder / name).write_text(text, "utf-8")
         monkeypatch.chdir(folder)
-        monkeypatch.delitem(sys.modules, "till", raising=False)  # of the folder of another test
+        monkeypatch.delitem(sys.modules, "approved_till", raising=False)  # of the folder of another test
         monkeypatch.setenv("LOGNAME", "ann")
         monkeypatch.delenv("INTERLOCK_DATA", raising=False)
 
