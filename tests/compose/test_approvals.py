@@ -321,3 +321,20 @@ async def test_a_run_is_not_driven_where_its_tool_asks_for_no_approval(tmp_path:
         with pytest.raises(UsageError, match="does not have: approval of pay; declare these tools with needs_approval"):
             await box.resume("guarded", "yes")
         assert (await box.journal.row("guarded")).status == "paused"
+
+
+async def test_each_run_is_judged_by_the_approval_function_of_its_own_crew(tmp_path: Path) -> None:
+    """Two crews that differ only in what their functions close over: a newer one must not decide for an older."""
+    tills = {limit: Till() for limit in (10, 1000)}
+
+    def crew_with(limit: int) -> Crew[Any]:
+        pay = tills[limit].tool(lambda arguments: bool(arguments["amount"] > limit))
+        return Crew("desk", [Agent("a", "Pay.", tools=[pay], on={"[END]": END})])
+
+    call = ScriptedAnswer(tool_calls=(ToolCall("pay", {"amount": 50}),))
+    async with Interlock(tmp_path, models=ScriptedModel({"a": [call, "[END]"]}), clock=ManualClock()) as box:
+        strict = await box.start(crew_with(10), "go", run_id="strict")
+        lax = await box.start(crew_with(1000), "go", run_id="lax")
+        results = [(await run.result()).status for run in (strict, lax)]
+    assert results == ["paused", "completed"]
+    assert [till.paid for till in tills.values()] == [[], [50]]

@@ -27,7 +27,7 @@ from interlock import (
 )
 from interlock.cli.main import interlock
 from interlock.crew.host import Host
-from interlock.engine.events import HooksDecided, ModelReplied, RunStarted, ToolRequest
+from interlock.engine.events import HooksDecided, ModelReplied, ReasoningBlock, RunStarted, ToolRequest
 from interlock.errors import AlreadyStarted, HostLacks, InputRefused
 from interlock.events import ModelDeltaEvent
 from interlock.ports import Delta, ModelReply, ModelRequest
@@ -287,6 +287,19 @@ async def test_a_replaced_reply_steers_and_the_original_is_kept_beside_it(tmp_pa
     reply = [event for event in await story.events() if isinstance(event, ModelReplied)][-1]
     assert reply.text == "Not that.\n[WAIT]"
     assert reply.original is not None and reply.original.text == f"It said: paid 7 {SECRET}\n[DONE]"
+
+
+async def test_reasoning_that_a_hook_replaces_is_what_is_kept(tmp_path: Path) -> None:
+    thought = (ReasoningBlock(text="nothing to see"),)
+    hook = Hook(after_model=lambda _, reply: msgspec.structs.replace(reply, reasoning=thought))
+    story = Story(tmp_path, hook)
+    async with story.box(models=lambda _: f"<think>{SECRET}</think>\nDone.\n[DONE]") as box:
+        assert (await (await box.start(story.crew, "begin", run_id="r")).result()).text == "Done."
+    (reply,) = (event for event in await story.events() if isinstance(event, ModelReplied))
+    assert hook.seen[0][2].reasoning[0].text == SECRET, "hooks see it"
+    assert reply.reasoning == thought
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert SECRET.encode() not in stored
 
 
 async def test_nothing_of_a_reply_is_shown_before_the_hooks_have_seen_it(tmp_path: Path) -> None:

@@ -271,6 +271,18 @@ async def test_a_hook_replaces_the_value_of_a_typed_run(tmp_path: Path, answer: 
     assert decided.output == OutputVerdict()
 
 
+async def test_a_hook_that_gives_true_for_1_replaces_the_value(tmp_path: Path) -> None:
+    result, _ = await hooked(tmp_path, OutputHook(with_value(LESS)), OutputHook(with_value({**LESS, "amount": True})))
+    assert result.reason == "hook_failed" and 'true is not of type "number"' in result.detail
+
+
+async def test_a_later_hook_sees_nothing_of_an_output_that_was_replaced(tmp_path: Path) -> None:
+    later = OutputHook(lambda _: None)
+    await hooked(tmp_path, OutputHook(lambda _: f"{json.dumps(LESS)} [DONE]"), later)
+    (seen,) = later.seen
+    assert (json.loads(seen.text), seen.value, seen.output) == (LESS, LESS, f"{json.dumps(LESS)} [DONE]")
+
+
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [

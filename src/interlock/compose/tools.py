@@ -76,7 +76,8 @@ class HostTools:
         return self._box_of(name, crew).has_approval_function(name, crew)
 
     async def call_approval_function(self, call: ToolCall) -> Any:
-        return await self._box_of(call.name, CrewRef(call.crew, call.crew_sha)).call_approval_function(call)
+        crew = CrewRef(call.crew, call.crew_sha, call.root)
+        return await self._box_of(call.name, crew).call_approval_function(call)
 
     def _box_of(self, name: str, crew: CrewRef) -> PythonToolbox:
         """The functions of the crew or of the host, whichever has the tool; tools of servers are in neither."""

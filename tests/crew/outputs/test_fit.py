@@ -25,6 +25,17 @@ WIDER_TREE = {
     "$defs": {"Node": an_object(kids={"type": "array", "items": {"$ref": "#/$defs/Node"}})},
 }
 
+ONE = {"$ref": "#/$defs/one"}
+NAMED_A = {"type": "object", "patternProperties": {"^a": ONE}}
+LONG = {"minLength": 5}
+CLOSED = {"anyOf": [{"unevaluatedProperties": False}]}
+
+
+def with_one(schema: dict[str, Any], **one: Any) -> dict[str, Any]:
+    """The schema with a definition that it refers to."""
+    return {**schema, "$defs": {"one": one}}
+
+
 FITS: list[tuple[Any, Any]] = [
     (TEXT, TEXT),
     (WHOLE, NUMBER),
@@ -73,6 +84,16 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (WHOLE, {"not": TEXT}, "cannot be proven"),
     (TEXT, {"oneOf": [TEXT, {"type": "string", "maxLength": 3}]}, "cannot be proven"),
     (WIDER_TREE, TREE, "may be without 'kids'"),
+    (WHOLE, {"oneOf": [WHOLE, NUMBER]}, "cannot be proven"),
+    (with_one({"not": ONE}, const="a"), with_one({"not": ONE}, const="b"), "cannot be proven"),
+    (with_one(NAMED_A, **WHOLE), with_one(NAMED_A, **TEXT), "cannot be proven"),
+    ({"not": {"const": 1}}, {"not": {"const": True}}, "cannot be proven"),
+    ({"const": [1, True]}, {"const": [1, 1]}, "may be [1, True]"),
+    ({"const": {"a": True}}, {"enum": [{"a": 1}]}, "may be {'a': True}"),
+    ({"const": 2}, {"enum": [1, 2], "const": 1}, "may be 2"),
+    ({"const": 1}, {"enum": [1, 2], "minimum": 2}, "may be 1"),
+    ({"then": LONG, "anyOf": [{"if": TEXT}]}, {"if": TEXT, "then": LONG}, "cannot be proven"),
+    ({"unevaluatedProperties": False, "allOf": [{"properties": {"a": {}}}]}, CLOSED, "cannot be proven"),
 ]
 
 
@@ -84,6 +105,17 @@ def test_each_value_of_the_source_is_taken(source: Any, target: Any) -> None:
 @pytest.mark.parametrize(("source", "target", "why"), MISFITS)
 def test_a_misfit_says_what_may_not_be_taken(source: Any, target: Any, why: str) -> None:
     assert why in misfit_of(source, target)
+
+
+def with_levels(levels: int, leaf: dict[str, Any]) -> dict[str, Any]:
+    """Each definition names the next one twice, so that there are two ways on at each level."""
+    next_twice = [an_object(a={"$ref": f"#/$defs/{n + 1}"}, b={"$ref": f"#/$defs/{n + 1}"}) for n in range(levels)]
+    return {"$ref": "#/$defs/0", "$defs": {str(n): each for n, each in enumerate((*next_twice, leaf))}}
+
+
+def test_a_definition_that_is_used_in_many_places_is_compared_once() -> None:
+    assert misfit_of(with_levels(60, WHOLE), with_levels(60, NUMBER)) == ""
+    assert "may be a number" in misfit_of(with_levels(60, NUMBER), with_levels(60, WHOLE))
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -30,6 +30,8 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"$ref": "#/$defs/Nothing"}, "$ref", "is not in this schema"),
     ({"$ref": "#"}, "$ref", "leads back to itself"),
     ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}, "$ref", "leads back to itself"),
+    ({"allOf": [{"$ref": "#"}]}, "allOf/0/$ref", "leads back to itself"),
+    ({"properties": {"a": {"not": {"$ref": "#/properties/a"}}}}, "properties/a/not/$ref", "leads back to itself"),
     ({"$dynamicRef": "#a"}, "$dynamicRef", "unknown keyword"),
     ({"properties": {"a": {"$id": "x"}}}, "properties/a/$id", "at the top of a schema only"),
     ({"$schema": "http://json-schema.org/draft-07/schema#"}, "$schema", "is read"),

@@ -52,15 +52,26 @@ class _Comparison:
     def __init__(self, source: Schema, target: Schema) -> None:
         self._source, self._target = source, target
         self._open: set[tuple[str, str]] = set()
+        # Pairs that fit without the help of an open one: definitions that are used in many places are compared once.
+        self._fitting: set[tuple[str, str]] = set()
+        self._assumed = 0
 
     def misfits(self, source: Any, target: Any, where: str) -> Iterator[str]:
         bare_source, bare_target = _plain(resolve(self._source, source)), _plain(resolve(self._target, target))
         pair = (repr(bare_source), repr(bare_target))
-        if bare_source is False or bare_target in (True, {}) or pair in self._open or self._is_same(*pair):
+        if bare_source is False or bare_target in (True, {}) or pair in self._fitting or self._is_same(*pair):
+            return
+        if pair in self._open:
+            self._assumed += 1
             return
         self._open.add(pair)
+        before, fits = self._assumed, True
         try:
-            yield from self._misfits(bare_source, bare_target, where)
+            for misfit in self._misfits(bare_source, bare_target, where):
+                fits = False
+                yield misfit
+            if fits and before == self._assumed:
+                self._fitting.add(pair)
         finally:
             self._open.discard(pair)
 
@@ -68,7 +79,7 @@ class _Comparison:
         """Equal texts mean the same if they have no references, or both schemas have the same definitions."""
         if source != target:
             return False
-        return "'$ref'" not in source or _definitions(self._source) == _definitions(self._target)
+        return "'$ref'" not in source or repr(_definitions(self._source)) == repr(_definitions(self._target))
 
     def _misfits(self, source: Any, target: Any, where: str) -> Iterator[str]:
         if target is False:
@@ -89,7 +100,7 @@ class _Comparison:
         """The cases of a schema, which together hold each of its values; None if it has no cases."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in source:
-                rest = {name: value for name, value in source.items() if name != keyword}
+                rest = _beside(source, keyword)
                 return [self._with_keywords(rest, each) for each in source[keyword]]
         if isinstance(source.get("type"), list):
             return [{**source, "type": each} for each in source["type"]]
@@ -100,6 +111,8 @@ class _Comparison:
         whole = _plain(resolve(self._source, case))
         if not isinstance(whole, dict) or not rest or set(rest) & set(whole) or "$ref" in whole:
             return whole
+        if set(rest) & set(_OPAQUE):  # some of them mean something only beside another, such as 'then'
+            return {"allOf": [rest, whole]}
         return {**rest, **whole}
 
     def _misfits_of_one(self, source: dict[str, Any], target: dict[str, Any], where: str) -> Iterator[str]:
@@ -124,7 +137,7 @@ class _Comparison:
 
     def _misfits_of_all(self, source: dict[str, Any], target: dict[str, Any], where: str) -> Iterator[str]:
         """Each part holds all of the values, so it is enough that one of them fits."""
-        rest = {name: value for name, value in source.items() if name != "allOf"}
+        rest = _beside(source, "allOf")
         found = [next(self.misfits(part, target, where), "") for part in (*source["allOf"], rest)]
         if all(found):
             yield found[0]
@@ -141,8 +154,9 @@ class _Comparison:
             yield f"{where} is taken by exactly one of several cases, which cannot be proven"
 
     def _are_apart(self, cases: list[Any]) -> bool:
-        """True if no two cases share a type, so that no value fits two of them."""
-        kinds = [_types(_plain(resolve(self._target, case))) for case in cases]
+        """True if no two cases share a type, so that no value fits two of them. A whole number is a number."""
+        wholes = [_types(_plain(resolve(self._target, case))) for case in cases]
+        kinds = [{"number" if kind == "integer" else kind for kind in whole} for whole in wholes]
         return all(not (a & b) for n, a in enumerate(kinds) for b in kinds[n + 1 :])
 
     def _misfits_of_types(self, source: dict[str, Any], target: dict[str, Any], where: str) -> Iterator[str]:
@@ -153,8 +167,8 @@ class _Comparison:
                 yield f"{where} may be {may}, and {_list_of(takes)} is taken"
                 return
         opaque = [name for name in _OPAQUE if name in target]
-        is_settled = all(source.get(name) == target.get(name) for name in _OPAQUE)
-        if opaque and (not is_settled or opaque[-1].startswith("unevaluated")):
+        given, taken = (repr({name: each.get(name) for name in _OPAQUE}) for each in (source, target))
+        if opaque and (not self._is_same(given, taken) or opaque[-1].startswith("unevaluated")):
             yield f"{where} is checked by '{opaque[0]}', which cannot be proven"
         yield from _limit_misfits(source, target, where)
         if "array" in _types(source):
@@ -195,8 +209,8 @@ class _Comparison:
         kind = _type_of(value)
         if kind not in _types(target) and not (kind == "integer" and "number" in _types(target)):
             return False
-        if "enum" in target or "const" in target:
-            return any(_is_equal(value, each) for each in target.get("enum", [target.get("const")]))
+        if not all(any(_is_equal(value, each) for each in listed) for listed in _lists_of_values(target)):
+            return False
         sized = {"minimum": value, "maximum": value} if kind in ("integer", "number") else {}
         if kind in ("string", "array"):
             noun = "Length" if kind == "string" else "Items"
@@ -278,7 +292,25 @@ def _type_of(value: Any) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
+def _beside(source: dict[str, Any], keyword: str) -> dict[str, Any]:
+    """What a source demands beside a keyword. What is unevaluated depends on that keyword, so it counts for nothing."""
+    return {name: each for name, each in source.items() if name != keyword and not name.startswith("unevaluated")}
+
+
+def _lists_of_values(schema: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """What `enum` and `const` allow; a value must be in each of the lists."""
+    if "enum" in schema:
+        yield schema["enum"]
+    if "const" in schema:
+        yield [schema["const"]]
+
+
 def _is_equal(one: Any, other: Any) -> bool:
+    """Equality of JSON: 1 is 1.0, and true is not 1, at any depth."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_equal(each, other[name]) for name, each in one.items())
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 

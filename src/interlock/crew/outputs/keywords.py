@@ -49,6 +49,8 @@ INNER_SCHEMA = (
     "unevaluatedItems",
     "unevaluatedProperties",
 )
+# Those that are about the value itself, and not about a part of it.
+_SAME_VALUE = ("else", "if", "not", "then")
 INNER_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
 INNER_MAP = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 
@@ -173,7 +175,7 @@ def _fault_in_value(keyword: str, value: Any, place: Place, root: Schema) -> str
         return f"'{keyword}' must be {form}"
     if keyword == "$ref" and part_at(root, value) is None:
         return f"'{value}' is not in this schema"
-    if keyword == "$ref" and resolve(root, {"$ref": value}) is None:
+    if keyword == "$ref" and _leads_back(root, value, {}):
         return f"'{value}' leads back to itself"
     return "'$id' is read at the top of a schema only" if keyword == "$id" and place else ""
 
@@ -207,6 +209,37 @@ def part_at(root: Schema, reference: str) -> Any:
         else:
             return None
     return part if isinstance(part, Mapping | bool) else None
+
+
+def _leads_back(root: Schema, reference: str, seen: dict[str, bool]) -> bool:
+    """True if a value would be checked by the same part for ever: the way never goes into a part of the value.
+
+    `seen` has each reference on the way or done with; it is True until its end is known.
+    """
+    if reference not in seen:
+        seen[reference] = True
+        others = dict.fromkeys(_references_in_place(part_at(root, reference)))
+        seen[reference] = any(_leads_back(root, each, seen) for each in others)
+    return seen[reference]
+
+
+def _references_in_place(schema: Any) -> Iterator[str]:
+    """The references that are about the same value as the schema is, and not about a part of it."""
+    if not isinstance(schema, Mapping):
+        return
+    if isinstance(schema.get("$ref"), str):
+        yield schema["$ref"]
+    inner = [schema.get(keyword) for keyword in _SAME_VALUE]
+    inner += [each for keyword in ("allOf", "anyOf", "oneOf") for each in _list_at(schema, keyword)]
+    dependent = schema.get("dependentSchemas")
+    inner += dependent.values() if isinstance(dependent, Mapping) else ()
+    for each in inner:
+        yield from _references_in_place(each)
+
+
+def _list_at(schema: Schema, keyword: str) -> list[Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
 
 
 def resolve(root: Schema, schema: Any) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 from interlock.engine.effects import CheckOutput, RunTool
 from interlock.engine.events import HookedReply, HooksDecided, HookVerdict, ModelReplied, ToolReturned
 from interlock.engine.kinds import HookPoint, RunStatus
+from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.state import TurnMessage
 from interlock.engine.turns.hook_questions import sentence_of
 from interlock.ports import ModelReply, ModelRequest, ToolSchema
@@ -20,7 +21,7 @@ from interlock.ports.hooks import HookCall, RunOutput
 from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import require_sound
-from interlock.runtime.calls.storable import as_storable, as_storable_call
+from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
 
@@ -62,6 +63,8 @@ class HookChecks:
             said["original"] = _original(reply, keep=judged.keeps_original)
         if judged.verdict.stopping_decision is not None or not judged.keeps_original:
             said["reasoning"] = ()  # it may say what the reply must not
+        elif used.reasoning != reply.reasoning:
+            said["reasoning"] = tuple(map(as_storable_block, used.reasoning))
         return used, said
 
     async def before_tool(self, live: LiveRun, effect: RunTool) -> HooksDecided | None:
@@ -95,17 +98,25 @@ class HookChecks:
         return used
 
     async def on_output(self, live: LiveRun, effect: CheckOutput) -> HooksDecided:
-        state = live.run.state
+        state, table = live.run.state, live.run.table
+        is_typed = effect.status == RunStatus.COMPLETED and state.value is not msgspec.UNSET
         output = RunOutput(
             run=live.id,
             status=effect.status,
             reason=effect.reason,
             agent=state.agent,
             output=state.output,
-            text=live.run.table.without_marks(state.output),
-            value=state.value if effect.status == RunStatus.COMPLETED and state.value is not msgspec.UNSET else None,
+            text=table.without_marks(state.output),
+            value=state.value if is_typed else None,
         )
-        judged = await self.hooks.judge(HookPoint.ON_OUTPUT, output, _as_output)
+
+        def accept(given: Any, before: RunOutput) -> RunOutput:
+            """The next hook sees the replacement in all of its forms: nothing of what was replaced is left."""
+            text = _output_text(given, before)
+            value = read_value(text, table.is_known_mark).value if is_typed else None
+            return msgspec.structs.replace(before, output=text, text=table.without_marks(text), value=value)
+
+        judged = await self.hooks.judge(HookPoint.ON_OUTPUT, output, accept)
         verdict = judged.verdict or HookVerdict(point=str(HookPoint.ON_OUTPUT))
         if judged.value is not output:
             verdict = msgspec.structs.replace(verdict, replacement=as_storable(judged.value.output))
@@ -198,7 +209,8 @@ def _as_reply(given: Any, reply: ModelReply) -> ModelReply:
     if not isinstance(given, ModelReply):
         raise TypeError(f"after_model must return text, a ModelReply, Refuse, Ask or None, not {type(given).__name__}")
     require_sound(given)
-    return msgspec.structs.replace(reply, text=given.text, tool_calls=tuple(given.tool_calls))
+    reasoning, calls = tuple(given.reasoning), tuple(given.tool_calls)
+    return msgspec.structs.replace(reply, text=given.text, tool_calls=calls, reasoning=reasoning)
 
 
 def _as_call(given: Any, call: HookCall) -> HookCall:
@@ -218,13 +230,14 @@ def _as_text(given: Any, _text: str) -> str:
     return given
 
 
-def _as_output(given: Any, output: RunOutput) -> RunOutput:
+def _output_text(given: Any, output: RunOutput) -> str:
+    """The output that a hook gives; a replaced value is the output as JSON."""
     text = given.output if isinstance(given, RunOutput) else given
     if not isinstance(text, str):
         raise TypeError(f"on_output must return text, a RunOutput, Refuse, Ask or None, not {type(given).__name__}")
     value = given.value if isinstance(given, RunOutput) else output.value
-    if value == output.value:
-        return msgspec.structs.replace(output, output=text)
+    if _json_of(value) == _json_of(output.value):  # equality of Python takes 1 for true
+        return text
     if text != output.output:
         raise ValueError("on_output may replace the output or the value, not both")
-    return msgspec.structs.replace(output, output=_json_of(value), value=value)
+    return _json_of(value)
