@@ -148,7 +148,7 @@ PRESENCE_IN_RECORDS: tuple[str, tuple[str, ...]] = (
         "drop table records_before",
         "create unique index records_by_run on records (run, seq)",
         # The table `active` follows behind the records from now on.
-        "insert into bus_changes (name, number) values ('presence', 0),"
+        "insert or replace into bus_changes (name, number) values ('presence', 0),"
         " ('presence_filled', (select coalesce(max(position), 0) from records))",
     ),
 )
