@@ -7,13 +7,14 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator
 
 from interlock import END, Agent, Crew, Interlock, Pause, Route, SubCrew, UnsoundCrew, UsageError
 from interlock.crew.problem import Severity
 from interlock.engine.events import ModelReplied, Nudged, OutputVerdict
 from interlock.errors import HostLacks
 from interlock.testing import ScriptedModel
+from tests.adapters.value_types.types_to_try import Even
 
 
 class Refund(msgspec.Struct):
@@ -43,16 +44,6 @@ class Payment(BaseModel):
         if amount > 100:
             raise ValueError("too much")
         return amount
-
-
-class Even(BaseModel):
-    count: int
-
-    @model_validator(mode="after")
-    def require_even(self) -> "Even":
-        if self.count % 2:
-            raise ValueError("it is odd")
-        return self
 
 
 @dataclass

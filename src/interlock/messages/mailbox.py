@@ -145,7 +145,10 @@ class UnsettledMessages:
 
 
 def as_plain_messages(value: object) -> object:
-    """The list or mapping of a message collection, as snapshots show it; for `enc_hook` of msgspec."""
+    """The list or mapping of a message collection, as snapshots show it; for `enc_hook` of msgspec.
+
+    msgspec asks for `NotImplementedError` where a type is none of these, here and in the inverse.
+    """
     if isinstance(value, MessageQueue):
         return list(value)
     if isinstance(value, UnsettledMessages):

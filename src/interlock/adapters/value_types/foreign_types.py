@@ -8,6 +8,7 @@ the whole and pydantic its own models in it; not if that would drop what a field
 
 import dataclasses
 import types
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from functools import cache, partial, reduce
 from operator import or_
@@ -20,7 +21,7 @@ _LIBRARIES = ("pydantic", "annotated_types")
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 
 
-class _TakesAll(type):
+class _TakesAll(ABCMeta):
     """msgspec compares what was decoded with the type; `decode` has judged it already."""
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -33,13 +34,14 @@ class ForeignType(metaclass=_TakesAll):
     members: ClassVar[tuple[Any, ...]] = ()
 
     @classmethod
+    @abstractmethod
     def decode(cls, value: Any) -> Any:
         """The argument of a decoded JSON value; raises `ValueError` with the fault."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def schema(cls) -> dict[str, Any]:
-        raise NotImplementedError
+        """Its JSON Schema."""
 
     @classmethod
     def demands_more(cls) -> bool:
@@ -200,4 +202,4 @@ def _schema_of_other(type_: Any) -> dict[str, Any]:
         return {"type": "string", "format": "path"}
     if uses_pydantic(type_):
         return _pydantic_class(type_).schema()
-    raise NotImplementedError
+    raise NotImplementedError  # msgspec asks for it: it then says itself that it cannot describe the type

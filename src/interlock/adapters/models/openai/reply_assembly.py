@@ -1,5 +1,6 @@
 """What the streams of all APIs share: text, reasoning and tool calls of a reply, counted and redacted on arrival."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import Any
@@ -15,7 +16,7 @@ from interlock.ports import ModelReply
 TOOL_CALLS_MAX = 128
 
 
-class ReplyAssembly:
+class ReplyAssembly(ABC):
     """Takes payloads and returns their text; at the end, the reply or an error."""
 
     def __init__(self, endpoint: Endpoint, keys: KnownSecrets, *, key: str, tools: Mapping[str, str]) -> None:
@@ -30,13 +31,13 @@ class ReplyAssembly:
         self.new_reasoning = ""  # what has arrived since it was last taken
         self.is_done = False
 
+    @abstractmethod
     def add_payload(self, payload: bytes) -> str:
         """Adds a payload and returns its text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reply(self, *, is_framed: bool) -> ModelReply:
         """The complete reply; `is_framed` tells that the end of the body was seen, so nothing is missing."""
-        raise NotImplementedError
 
     def flush_text(self) -> str:
         """Returns the text that was held back; called when there is no more."""
