@@ -53,6 +53,28 @@ async def test_a_refused_body_is_refused_alike(tmp_path: Path, body: Any) -> Non
         assert shown(await office.post("/v1/runs", json=body)) == direct
 
 
+RAW = (
+    b"",
+    b"{",
+    b"nonsense",
+    b'{"crew": NaN}',
+    b'{"crew": "office", "input": "\\ud800"}',
+    b'{"crew": "office", "crew": "other"}',
+    b'{"crew": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    b'{"crew": "office", "input": "' + b"\xff" + b'"}',
+)
+
+
+@pytest.mark.parametrize("body", RAW, ids=lambda body: body[:24].decode("utf-8", "replace"))
+async def test_bytes_that_are_no_body_are_refused_alike(tmp_path: Path, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    async with open_office(tmp_path) as office:
+        direct = shown(await office.post("/v1/runs", content=body, headers=headers))
+        through_fastapi(office)
+        assert shown(await office.post("/v1/runs", content=body, headers=headers)) == direct
+        assert 400 <= direct[0] < 500
+
+
 async def test_a_start_is_answered_alike_but_for_its_id_and_time(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         direct = await office.post("/v1/runs", json={"crew": "office", "input": "hang"})
