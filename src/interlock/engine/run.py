@@ -152,16 +152,26 @@ class Run:
         state.worked_ms += event.worked_ms
         if isinstance(event, RunStarted):
             self._apply_start(event)
-        t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index)
-        t.mail = event.mail
+        t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index, event.mail)
         if state.status in OVER or _is_closed(t, event):
-            if isinstance(event, Reserved) and not event.refused:  # the call will not be made
-                t.emit(Settle(key=event.call, agent=event.agent, usage=Usage()))
-            t.record(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
-            return Step(tuple(t.facts), tuple(t.effects))
+            _record_stale(t, event)
+        else:
+            self._take_event(t, event)
+        state.seq += len(t.facts)
+        return Step(tuple(t.facts), tuple(t.effects))
+
+    def _take_event(self, t: Transition, event: IncomingEvent) -> None:
+        """Carries out the stages that follow from an event, then pauses the run and sets its timers."""
+        state = t.state
         waited_for, status = wait_tokens_of(state) if state.waits else (), state.status
-        stop = _stop_if_running(t, event) if state.worked_ms >= self._timeout_ms else None
-        _carry_out_stages(t, stop or _EVENT_HANDLERS[type(event)](t, event))
+        stage = _stop_if_running(t, event) if state.worked_ms >= self._timeout_ms else None
+        stage = stage or _EVENT_HANDLERS[type(event)](t, event)
+        # Messages are delivered whenever nothing else is left to do.
+        while stage is not None or (state.mailboxes and (stage := deliver_messages(t)) is not None):
+            if state.side:
+                stage = insert_side_turns(t, stage)
+            handlers = _HANDLERS_WITH_MESSAGING if t.has_messaging else _STAGE_HANDLERS
+            stage = handlers[type(stage)](t, stage)
         if state.parked:
             record_parked_pause(t)
         elif state.waits:
@@ -169,7 +179,6 @@ class Run:
         changed = status != state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
         if changed or t.timers_started:
             update_timers(t, all_=changed)
-        return Step(tuple(t.facts), tuple(t.effects))
 
     def _apply_start(self, event: RunStarted) -> None:
         """Sets what the first event brings: the caller's limits and the rules."""
@@ -197,14 +206,10 @@ class Run:
         return run
 
 
-def _carry_out_stages(t: Transition, stage: Stage | None) -> None:
-    """Carries out stages until none follows; messages are delivered whenever nothing else is left to do."""
-    state = t.state
-    while stage is not None or (state.mailboxes and (stage := deliver_messages(t)) is not None):
-        if state.side:
-            stage = insert_side_turns(t, stage)
-        handlers = _HANDLERS_WITH_MESSAGING if t.has_messaging else _STAGE_HANDLERS
-        stage = handlers[type(stage)](t, stage)
+def _record_stale(t: Transition, event: IncomingEvent) -> None:
+    if isinstance(event, Reserved) and not event.refused:  # the call will not be made
+        t.emit(Settle(key=event.call, agent=event.agent, usage=Usage()))
+    t.record(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
 
 
 def _is_closed(t: Transition, event: IncomingEvent) -> bool:

@@ -1,10 +1,12 @@
 """A transition in progress: the facts recorded and the effects emitted so far."""
 
+from functools import cached_property
+
 import msgspec
 
 from interlock.crew.definition import CrewDefinition, CrewSettings
 from interlock.engine.budgets.limits import CrewBudgets
-from interlock.engine.effects import Cancel, Effect, RunTool, Settle
+from interlock.engine.effects import Cancel, Effect, Settle
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.index import Index
 from interlock.engine.kinds import RunStatus
@@ -37,7 +39,14 @@ class WakeupQueues(msgspec.Struct):
 
 
 class Transition:
-    """Collects facts and effects while stages are carried out; the state is changed in place."""
+    """Collects facts and effects while stages are carried out; the state is changed in place.
+
+    `record` adds a fact, `emit` an effect.
+    """
+
+    caller: Turn | None = None  # the turn whose model call this event ends
+    went_aside = False
+    _keys = 0
 
     def __init__(
         self,
@@ -47,26 +56,23 @@ class Transition:
         budgets: CrewBudgets,
         state: RunState,
         index: Index,
+        mail: tuple[str, ...] = (),
     ) -> None:
         self.crew, self.settings, self.table, self.budgets = crew, settings, table, budgets
-        self.state, self.index = state, index
-        self.at = state.seq
+        self.state, self.index, self.at = state, index, state.seq
+        self.mail = mail  # agents with broadcasts in their inbox
         self.facts: list[DerivedEvent] = []
         self.effects: list[Effect] = []
-        self._keys = 0
+        self.record, self.emit = self.facts.append, self.effects.append
         self.timers_started: dict[str, None] = {}
         # Agents for whom something may have changed: only they, and those who wait for them, can continue.
         self.touched = dict.fromkeys(turn.agent for turn in foreground_turns(state)) if state.mailboxes else {}
-        self.queues = WakeupQueues()
         # Whether an agent of this run has a state in the message protocol, or a mailbox. Other runs exchange nothing.
         self.has_messaging = bool(state.agents or state.mailboxes)
-        self.caller: Turn | None = None  # the turn whose model call this event ends
-        self.mail: tuple[str, ...] = ()  # agents with broadcasts in their inbox
-        self.went_aside = False
 
-    def record(self, fact: DerivedEvent) -> None:
-        self.facts.append(fact)
-        self.state.seq += 1
+    @cached_property
+    def queues(self) -> WakeupQueues:
+        return WakeupQueues()
 
     def add_history(self, role: str, author: str, text: str, turn: int, frames: tuple[Frame, ...] = ()) -> None:
         """Adds a line to shared history. Runs of older rules keep no frames, so that their state stays the same."""
@@ -74,11 +80,6 @@ class Transition:
         self.state.history.append(
             Entry(role=role, author=author, text=text, run=self.state.run, turn=turn, frames=kept)
         )
-
-    def emit(self, effect: Effect) -> None:
-        self.effects.append(effect)
-        if isinstance(effect, RunTool):
-            self.index.tools[effect.key] = effect.agent
 
     @property
     def can_continue(self) -> bool:

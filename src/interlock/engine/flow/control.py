@@ -51,15 +51,15 @@ EQUAL_REPLIES_MAX = 3
 
 
 def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
-    turn, reply = stage.turn, stage.reply
+    state, turn, reply = t.state, stage.turn, stage.reply
     checked = check_reply(t, turn, reply) if t.table.outputs else None
     text = reply if checked is None else checked.beside
     own = OwnReply(turn.agent, text, emission_names(turn.emits) if turn.emits else ())
     decision = t.table.decide(own)
-    branch = t.branch_of(turn) if t.state.group is not None else None
+    branch = t.branch_of(turn) if state.group is not None else None
     if branch is not None:
         return _close_member(t, branch, own, decision, reply, checked)
-    if t.state.aside is not None:
+    if state.aside is not None:
         return _route_side_reply(t, turn, decision, reply)
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # no nudge is left, so the winner counts
@@ -72,12 +72,12 @@ def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
     if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
         return nudge_agent(t, turn, reply, decision)
     t.add_history("assistant", turn.agent, reply, turn.number)
-    t.state.output = reply
+    state.output = reply
     if t.table.outputs:
         keep_value(t, checked)
     if decision.verb is None:
         return FinishRun(RunStatus.FAILED, decision.because)
-    t.state.turn = None
+    state.turn = None
     return ApplyDecision(decision)
 
 

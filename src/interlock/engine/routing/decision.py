@@ -6,6 +6,8 @@ Rule 3: a mark that does not steer is recorded with its reason.
 Rule 4: without a signal, control goes where the crew says, never to another agent.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
@@ -21,9 +23,8 @@ from interlock.engine.routing.own_marks import (
     Reading,
     candidate_of_member,
     is_mark_only,
+    lines_that_count,
     marks_with_lines,
-    never_counts,
-    position_rule,
     signals_to_call,
     verb_of,
 )
@@ -113,18 +114,16 @@ class RoutingTable:
         if not seen and not reply.emitted:
             return self._decision(agent, own, (), ())
         settings = self.crew.settings
-        counts = (
-            position_rule(settings.signal_position, seen, reply.text, self._known.recognizes)
-            if settings.signal_mode != "tool"
-            else never_counts
-        )
+        lines: Collection[int] = ()
+        if seen and settings.signal_mode != "tool":
+            lines = lines_that_count(settings.signal_position, seen, reply.text, self.is_known_mark)
         counted: list[tuple[PlacedMark, Reading]] = []
         refused: list[PlacedMark] = []
         if reply.emitted:
             seen += [PlacedMark(inner, 0, 0, 0, 0, 0) for inner in reply.emitted]
         for mark in seen:
             reading = own.reading(mark.inner)
-            if reading is not None and reading.names and (mark.line == 0 or counts(mark)):
+            if reading is not None and reading.names and (mark.line in lines or mark.line == 0):
                 counted.append((mark, reading))
             else:
                 refused.append(mark)

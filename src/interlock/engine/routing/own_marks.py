@@ -1,6 +1,6 @@
 """The marks of a reply as its agent's own: where they stand, what each may mean, and which one wins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -55,6 +55,22 @@ class Reading(msgspec.Struct, frozen=True):
 READINGS_MAX = 1_000
 
 
+class _Readings(dict[str, Reading | None]):
+    """The readings of an agent's marks so far; others are made when they are asked for."""
+
+    def __init__(self, own: SignalMatcher, known: SignalMatcher, near: NameSuggestions) -> None:
+        super().__init__()
+        self._own, self._known, self._near = own, known, near
+
+    def __missing__(self, inner: str) -> Reading | None:
+        method, names = self._own.lookup(inner)
+        is_near = bool(names) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
+        reading = Reading(method, names) if is_near else None
+        if len(self) < READINGS_MAX:
+            self[inner] = reading
+        return reading
+
+
 class OwnMarks:
     """The marks that one agent's routes are for. What `held_verbs` do waits for the approval of a person."""
 
@@ -67,8 +83,8 @@ class OwnMarks:
     ) -> None:
         self.ways = {route.signal: _way(order, route) for order, route in enumerate(routes)}
         self.held_verbs = held_verbs
-        self._own, self._known, self._near = SignalMatcher(self.ways), known, near
-        self._readings: dict[str, Reading | None] = {}
+        # The meaning of a mark; None if it is neither one of the agent's, nor one of the crew's, nor nearly one.
+        self.reading = _Readings(SignalMatcher(self.ways), known, near).__getitem__
 
     def is_steering(self, inner: str) -> bool:
         """Whether every meaning of a mark moves control."""
@@ -79,17 +95,6 @@ class OwnMarks:
         """The agent's own signals that a mark may stand for."""
         reading = self.reading(inner)
         return reading.names if reading is not None else ()
-
-    def reading(self, inner: str) -> Reading | None:
-        """The meaning of a mark; None if it is neither one of the agent's, nor one of the crew's, nor nearly one."""
-        if inner in self._readings:
-            return self._readings[inner]
-        method, names = self._own.lookup(inner)
-        is_near = bool(names) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
-        reading = Reading(method, names) if is_near else None
-        if len(self._readings) < READINGS_MAX:
-            self._readings[inner] = reading
-        return reading
 
     def candidates(self, seen: list[tuple[PlacedMark, Reading]]) -> tuple[Candidate, ...]:
         """The candidates, best first; one per signal, from its most exact and first mark."""
@@ -200,28 +205,23 @@ def marks_with_lines(text: str, wanted: Callable[[str], object], reading: int) -
     return placed
 
 
-def position_rule(
-    position: str, seen: list[PlacedMark], text: str, recognizes: Callable[[str], bool]
-) -> Callable[[PlacedMark], bool]:
-    """A test whether a mark stands where marks count."""
+def lines_that_count(
+    position: str, seen: Sequence[PlacedMark], text: str, recognizes: Callable[[str], bool]
+) -> Collection[int]:
+    """The numbers of the lines whose marks count, among those with marks."""
     if position == "last_line":
-        last = len(text.rstrip())
-        return lambda mark: mark.line_end >= last
+        last = seen[-1]
+        return (last.line,) if last.line_end >= len(text.rstrip()) else ()
     if position == "own_line":
-        lines = _mark_only_lines(seen, text, recognizes)
-        return lambda mark: mark.line in lines
-    return lambda mark: True
-
-
-def never_counts(mark: PlacedMark) -> bool:
-    return False
+        return _mark_only_lines(seen, text, recognizes)
+    return {mark.line for mark in seen}
 
 
 # Blanks and emphasis beside marks do not count as text.
 _AROUND_MARKS = "*_~ \t\r"
 
 
-def _mark_only_lines(seen: list[PlacedMark], text: str, recognizes: Callable[[str], bool]) -> set[int]:
+def _mark_only_lines(seen: Sequence[PlacedMark], text: str, recognizes: Callable[[str], bool]) -> set[int]:
     """The numbers of lines that hold only marks, blanks and emphasis."""
     by_line: dict[int, list[PlacedMark]] = {}
     for mark in seen:

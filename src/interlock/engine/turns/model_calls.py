@@ -2,6 +2,8 @@
 
 from zlib import crc32
 
+import msgspec
+
 from interlock.engine.budgets.shortages import stop_at_limit
 from interlock.engine.budgets.spending import (
     call_shortage,
@@ -22,7 +24,6 @@ from interlock.engine.events import (
     ModelFailed,
     ModelReplied,
     Reserved,
-    Usage,
 )
 from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
 from interlock.engine.stages import (
@@ -162,26 +163,12 @@ def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     if turn.hooked:
         turn.hooked, turn.replaced = False, ""
     before = t.state.usage
-    t.state.usage = _count_call(before, usage)
+    t.state.usage = before + msgspec.structs.replace(usage, calls=usage.calls + 1)
     if turn.reserved:
         settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
     if usage.unpriced_calls:
         warn_of_unknown_price(t, turn)
     return turn
-
-
-def _count_call(before: Usage, usage: Usage) -> Usage:
-    """The usage of a run with one more call of this cost."""
-    return Usage(
-        calls=before.calls + usage.calls + 1,
-        input_tokens=before.input_tokens + usage.input_tokens,
-        cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
-        cache_write_tokens=before.cache_write_tokens + usage.cache_write_tokens,
-        output_tokens=before.output_tokens + usage.output_tokens,
-        reasoning_tokens=before.reasoning_tokens + usage.reasoning_tokens,
-        cost_micros=before.cost_micros + usage.cost_micros,
-        unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
-    )
 
 
 def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:

@@ -40,6 +40,7 @@ def run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
         if own := builtin_tool(t, turn, request.name):
             run_builtin_tool(t, turn, tool, own)
         else:
+            t.index.tools[tool.key] = turn.agent
             t.emit(run_tool_effect(turn, tool))
     turn.rests = all(is_waiting_call(tool) for tool in turn.tools)
     start_timer(t, TimerKind.TOOLS.of(turn.number), int(t.settings.tool_result_timeout_seconds * 1000))
@@ -138,6 +139,7 @@ def rerun_tool(t: Transition, turn: Turn, tool: OpenTool) -> None:
     if t.state.rules >= 3:
         tool.first_key = tool.first_key or tool.key
     tool.key = t.new_key()
+    t.index.tools[tool.key] = turn.agent
     order = run_tool_effect(turn, tool)
     t.record(ToolCalled(agent=turn.agent, call=tool.key, name=order.name, arguments=order.arguments))
     t.emit(order)
