@@ -1,6 +1,7 @@
 """A run that this process has claimed: its state, its inbox, its tasks."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -32,6 +33,41 @@ class PendingModelCall(msgspec.Struct, frozen=True):
     scale: int
 
 
+class Slots:
+    """So many holders at a time; the others get a slot in the order in which they asked.
+
+    Like `asyncio.Semaphore`, but with one coroutine to take a free slot: every step takes two.
+    """
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self.free:
+            self.free -= 1
+        else:
+            await self._wait_for_slot()
+
+    async def __aexit__(self, *_: object) -> None:
+        while self._waiting:
+            slot = self._waiting.popleft()
+            if not slot.done():  # else its task was cancelled
+                slot.set_result(None)
+                return
+        self.free += 1
+
+    async def _wait_for_slot(self) -> None:
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if not slot.cancelled():  # the slot came together with the cancellation
+                await self.__aexit__()
+            raise
+
+
 class LiveRun:
     """One owner, one inbox; every task it started is in `tasks` until it ends.
 
@@ -55,7 +91,7 @@ class LiveRun:
         self.open_tokens = _tokens(run)
         self.last_ms: int | None = None
         # One transition at a time: its record is stored before the next event is applied.
-        self.lock = asyncio.Lock()
+        self.lock = Slots(1)
         self.driver: asyncio.Task[None] | None = None
         self.steps = 0
         self.lone: PendingModelCall | None = None

@@ -55,15 +55,13 @@ class MessageWindow(Sequence[TurnMessage]):
     def __init__(
         self, head: tuple[TurnMessage, ...], body: "_View", start: int, tail: "_View", tail_start: int
     ) -> None:
-        self._head, self._body, self._tail = head, body.messages, tail.messages
+        self._head, self._body, self._tail = head, body, tail
         self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
-        self._views = body, tail
 
     @property
     def tokens(self) -> int:
         """The tokens of all messages."""
-        body, tail = self._views
-        shown = body.tokens_between(self._stretch) + tail.tokens_between(self._tail_stretch)
+        shown = self._body.tokens_between(self._stretch) + self._tail.tokens_between(self._tail_stretch)
         return sum(map(tokens_of, self._head)) + shown
 
     def __len__(self) -> int:
@@ -71,7 +69,7 @@ class MessageWindow(Sequence[TurnMessage]):
         return len(self._head) + sum(stretch.stop - stretch.start for stretch in stretches)
 
     def __iter__(self) -> Iterator[TurnMessage]:
-        return chain(self._head, self._body[self._stretch], self._tail[self._tail_stretch])
+        return chain(self._head, self._body.messages[self._stretch], self._tail.messages[self._tail_stretch])
 
     @overload
     def __getitem__(self, at: int) -> TurnMessage: ...
@@ -91,18 +89,19 @@ class _View(msgspec.Struct):
 
     messages: list[TurnMessage] = []
     tokens: list[int] = []
+    total: int = 0
     start: int = 0  # entries before this, except the first, are omitted
     shown: int = 0  # the tokens of the first message, the marker and the newest messages
 
     def add(self, message: TurnMessage) -> None:
         cost = tokens_of(message)
-        self.messages.append(message)
-        self.tokens.append(cost + (self.tokens[-1] if self.tokens else 0))
+        self.total += cost
         self.shown += cost
+        self.messages.append(message)
+        self.tokens.append(self.total)
 
     def tokens_from(self, start: int) -> int:
-        whole = self.tokens[-1] if self.tokens else 0
-        return whole - (self.tokens[start - 1] if start else 0)
+        return self.total - (self.tokens[start - 1] if start else 0)
 
     def tokens_between(self, stretch: slice) -> int:
         before = self.tokens[stretch.start - 1] if stretch.start else 0
@@ -111,12 +110,15 @@ class _View(msgspec.Struct):
     def leave_out(self, tokens: int) -> None:
         """Shows as many of the newest messages as fit, with the first one and the marker."""
         self.start = self.start_for(tokens)
-        self.shown = self.tokens[0] + MARKER_TOKENS + self.tokens[-1] - self.tokens[self.start - 1]
+        self.shown = self.tokens[0] + MARKER_TOKENS + self.total - self.tokens[self.start - 1]
 
     def start_for(self, tokens: int) -> int:
         """The start of the newest messages that fit with the first one and the marker; at least one."""
-        fits = bisect_left(self.tokens, self.tokens[-1] + self.tokens[0] + MARKER_TOKENS - tokens) + 1
+        fits = bisect_left(self.tokens, self.total + self.tokens[0] + MARKER_TOKENS - tokens) + 1
         return max(self.start, min(fits, len(self.messages) - 1), 1)
+
+
+_NOTHING = _View()  # of a turn that has only begun
 
 
 class _Cut(msgspec.Struct, frozen=True):
@@ -144,18 +146,19 @@ class Conversation:
 
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[TurnMessage]:
         """The messages for the turn's agent: shared history up to the start of its turn, then the turn itself."""
-        window, said, begun = self._window(turn.agent, scale), self._turn_view(turn), 0
+        window, begun = self._window(turn.agent, scale), 0
+        said = self._turn_view(turn) if turn.said else _NOTHING
         if turn.kind:  # it sees only its own task
             view, begun = _View(), 1
             view.add(said.messages[0])
         else:
             view = self._view(turn.agent, history, turn.history, scale, window)
-        total = view.shown + said.tokens_from(begun) if said.messages else view.shown
+        total = view.shown + said.tokens_from(begun) if said is not _NOTHING else view.shown
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
         if total > window:
             cut = self._cut(turn, scale, view, said, begun, window)
-            return MessageWindow(cut.messages, _View(), 0, said, cut.said)
+            return MessageWindow(cut.messages, _NOTHING, 0, said, cut.said)
         head = self._head(view, view.start) if view.start else ()
         return MessageWindow(head, view, view.start, said, begun)
 

@@ -25,7 +25,7 @@ from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
-from interlock.runtime.live_run import LiveRun, PendingModelCall
+from interlock.runtime.live_run import LiveRun, PendingModelCall, Slots
 
 # The model for an agent of a crew in a run.
 ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
@@ -69,12 +69,12 @@ class ModelCalls:
         self._unopened: set[ModelRef | str] = set()
         self._costs, self._answer, self._hook = costs, answer, hook
         # Waiters are served in the order they came, so that no run starves.
-        self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
+        self._slots, self._calls_max = Slots(calls_max), calls_max
 
     async def hold_calls(self) -> None:
         """Lets no new call begin, and waits until the calls in progress are over."""
         for _ in range(self._calls_max):
-            await self._slots.acquire()
+            await self._slots.__aenter__()
 
     def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
         """Builds the request now: when the call is made, the run may have changed."""
