@@ -207,6 +207,8 @@ def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[A
     before, now = _agents_at_work(live, event, step)
     if before.keys() == now.keys():
         return (), ()
+    if before.keys().isdisjoint(now):
+        return tuple(before.items()), tuple(now.items())
     ended = tuple([each for each in before.items() if each[0] not in now])
     return ended, tuple([each for each in now.items() if each[0] not in before])
 

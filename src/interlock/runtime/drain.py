@@ -19,4 +19,4 @@ async def drain_runner(runner: Runner) -> None:
 
 def _is_quiet(live: LiveRun) -> bool:
     """True if all outcomes are stored."""
-    return live.inbox.empty() and live.pump is None and live.lock.free
+    return not live.inbox and live.pump is None and live.lock.free > 0

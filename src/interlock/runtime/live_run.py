@@ -36,20 +36,32 @@ class PendingModelCall(msgspec.Struct, frozen=True):
 class Slots:
     """So many holders at a time; the others get a slot in the order in which they asked.
 
-    Like `asyncio.Semaphore`, but with one coroutine to take a free slot: every step takes two.
+    Like `asyncio.Semaphore`, but a free slot can be taken without a coroutine: every step takes two.
     """
 
     def __init__(self, free: int) -> None:
         self.free = free
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def __aenter__(self) -> None:
-        if self.free:
-            self.free -= 1
-        else:
-            await self._wait_for_slot()
+    def take_free(self) -> bool:
+        """Takes a slot if one is free, else the caller has to `wait`."""
+        if not self.free:
+            return False
+        self.free -= 1
+        return True
 
-    async def __aexit__(self, *_: object) -> None:
+    async def wait(self) -> None:
+        """Waits for a slot, and takes it."""
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if not slot.cancelled():  # the slot came together with the cancellation
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
         while self._waiting:
             slot = self._waiting.popleft()
             if not slot.done():  # else its task was cancelled
@@ -57,15 +69,12 @@ class Slots:
                 return
         self.free += 1
 
-    async def _wait_for_slot(self) -> None:
-        slot = asyncio.get_running_loop().create_future()
-        self._waiting.append(slot)
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if not slot.cancelled():  # the slot came together with the cancellation
-                await self.__aexit__()
-            raise
+    async def __aenter__(self) -> None:
+        if not self.take_free():
+            await self.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.give_back()
 
 
 class LiveRun:
@@ -84,7 +93,8 @@ class LiveRun:
         # The agents at work as the bus knows them, with the hops of their broadcasts.
         self.at_work, self.is_waiting = agents_at_work(run.state), True
         # None only wakes the driver: another task has committed an event, and the run may be over.
-        self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
+        self.inbox: deque[IncomingEvent | None] = deque()
+        self._arrival: asyncio.Future[None] | None = None
         self.tasks: dict[str, asyncio.Task[None]] = {}
         # When people were asked, in wall-clock time; the engine knows working time only.
         self.question_log = QuestionLog()
@@ -139,8 +149,17 @@ class LiveRun:
 
     def enqueue_event(self, event: IncomingEvent | None) -> None:
         """Puts an event into the inbox; if the driver awaits a call, another task commits it."""
-        self.inbox.put_nowait(event)
+        self.inbox.append(event)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
         self.start_pump_if_alone()
+
+    async def next_event(self) -> IncomingEvent | None:
+        """Waits for the next event of the inbox. Only the driver does."""
+        while not self.inbox:
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+        return self.inbox.popleft()
 
     def cancel_work(self, key: str) -> None:
         """Stops the work with this key, in a task or in the driver."""
@@ -161,7 +180,7 @@ class LiveRun:
 
     def start_pump_if_alone(self) -> None:
         """Starts the task that commits the inbox, if the driver awaits a call and there is an event."""
-        if self.alone and self.pump is None and self.pumped is not None and not self.inbox.empty():
+        if self.alone and self.pump is None and self.pumped is not None and self.inbox:
             self.pump = asyncio.create_task(self.pumped(self))
 
 

@@ -191,20 +191,24 @@ class LiveRuns:
     async def _drive_until_settled(self, live: LiveRun) -> None:
         state = live.run.state
         try:
-            while state.status is RunStatus.RUNNING or not live.inbox.empty():
+            while state.status is RunStatus.RUNNING or live.inbox:
                 call, live.lone = live.lone, None
                 if call is None:
-                    event = await live.inbox.get()
+                    event = await live.next_event()
                 else:
                     live.alone = call.effect.key
-                    if not live.inbox.empty():
+                    if live.inbox:
                         live.start_pump_if_alone()
                     event = await self._model_calls.call_in_driver(live, call)
                 if live.failure is not None:
                     raise live.failure
                 if event is not None:
-                    async with live.lock:
+                    if not live.lock.take_free():
+                        await live.lock.wait()
+                    try:
                         await self._committer.commit_event(live, event)
+                    finally:
+                        live.lock.give_back()
                 live.steps += 1
                 if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
                     await asyncio.sleep(0)
@@ -226,8 +230,8 @@ class LiveRuns:
     async def _drain_inbox(self, live: LiveRun) -> None:
         """Commits the events that arrive while the driver awaits a call."""
         try:
-            while not live.inbox.empty():
-                event = live.inbox.get_nowait()
+            while live.inbox:
+                event = live.inbox.popleft()
                 if event is not None:
                     async with live.lock:
                         await self._committer.commit_event(live, event)
@@ -236,7 +240,7 @@ class LiveRuns:
         finally:
             live.pump = None
             if not live.alone:  # its call has ended meanwhile, and the driver may wait for a change of state
-                live.inbox.put_nowait(None)
+                live.enqueue_event(None)
 
     def _on_driver_done(self, driver: "asyncio.Task[None]") -> None:
         self._driving.discard(driver)

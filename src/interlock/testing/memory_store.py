@@ -25,6 +25,7 @@ from interlock.errors import (
 from interlock.ids import CHILD_MARK, is_below
 from interlock.limits import PAGE_BYTES_MAX
 from interlock.ports import (
+    NO_BROADCASTS,
     NO_WRITES,
     AppendResult,
     AtomicWrites,
@@ -215,9 +216,11 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         for key, outcome in also.orders:
             self._settle(key, outcome)
         grants = self._spend(also.spending) if also.spending else ()
-        claimed, announced = apply_bus_writes(self._shared_storage.tables, also)
+        tables, claimed, announced = self._shared_storage.tables, (), NO_BROADCASTS
+        if also.has_bus_writes:
+            claimed, announced = apply_bus_writes(tables, also)
         if also.ended or also.begun:
-            presence = record_presence(self._shared_storage.tables, activity_of_record(row, record, also))
+            presence = record_presence(tables, activity_of_record(row, record, also))
             announced = merge_announcements(announced, presence) if announced.news else presence
         if announced.reached:
             self.bus.notify_change()

@@ -244,7 +244,7 @@ class EffectRunner:
 
 def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:
     """The model call that the driver can await itself, because there is no other work, in progress or to do."""
-    if live.tasks or live.alone or live.lone is not None or not live.inbox.empty():
+    if live.tasks or live.alone or live.lone is not None or live.inbox:
         return None
     if live.driver is not None and live.driver is not asyncio.current_task():
         return None

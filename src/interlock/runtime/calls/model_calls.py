@@ -64,7 +64,9 @@ class ModelCalls:
     ) -> None:
         self._checks, self._outputs = checks, checks.outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
-        self._on_delta, self._on_reasoning, self._on_reply_over = on_delta, on_reasoning, on_reply_over
+        self._on_delta, self._on_reply_over = on_delta, on_reply_over
+        # Hooks that see replies see them before anybody else does.
+        self._shown_by = None if checks.hooks.sees_replies else (on_delta, on_reasoning)
         # Models that began a reply inside a block of reasoning; by their agent where they have no name.
         self._unopened: set[ModelRef | str] = set()
         self._costs, self._answer, self._hook = costs, answer, hook
@@ -74,7 +76,8 @@ class ModelCalls:
     async def hold_calls(self) -> None:
         """Lets no new call begin, and waits until the calls in progress are over."""
         for _ in range(self._calls_max):
-            await self._slots.__aenter__()
+            if not self._slots.take_free():
+                await self._slots.wait()
 
     def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
         """Builds the request now: when the call is made, the run may have changed."""
@@ -115,10 +118,7 @@ class ModelCalls:
 
         A failure is an outcome too; what the provider counted, or else the pieces before it, is paid for.
         """
-        hooks = self._checks.hooks
-        pieces_said = _PiecesSaid(
-            live, call.effect, None if hooks.sees_replies else (self._on_delta, self._on_reasoning)
-        )
+        hooks, pieces_said = self._checks.hooks, _PiecesSaid(live, call.effect, self._shown_by)
         said = pieces_said.texts
         try:
             asks_host = call.effect.purpose or hooks.names
@@ -127,14 +127,16 @@ class ModelCalls:
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             model = call.agent.primary or call.agent.id
-            async with self._slots:
+            if not self._slots.take_free():
+                await self._slots.wait()
+            try:
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
-                try:
-                    tell, reason = pieces_said.add, pieces_said.add_reasoning
-                    streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
-                finally:
-                    if said:
-                        self._on_reply_over(live, call.effect)
+                tell, reason = pieces_said.add, pieces_said.add_reasoning
+                streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
+            finally:
+                self._slots.give_back()
+                if said:
+                    self._on_reply_over(live, call.effect)
             if streamed.is_unopened:
                 self._unopened.add(model)
             event = _reply_event(live, call, streamed, self._costs)

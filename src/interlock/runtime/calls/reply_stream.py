@@ -6,7 +6,7 @@ Rule 3: hosts bring their own models. A reply of the wrong type is refused here,
 Rule 4: reasoning between tags is split off here, for every model. From here on the text is without it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -59,8 +59,9 @@ async def read_reply(
                 tell(piece.text)
         raise _incomplete_reply_error()
     finally:
-        if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
-            await pieces.aclose()
+        close = getattr(pieces, "aclose", None)
+        if close is not None:  # left open, the loop would close a generator in a task without an owner
+            await close()
 
 
 async def read_reply_until_signal(pieces: Pieces, cut: CutPieces) -> StreamedReply:

@@ -70,8 +70,8 @@ class Parking:
         return True
 
     async def _commit_inbox(self, live: LiveRun) -> None:
-        while not live.inbox.empty():
-            event = live.inbox.get_nowait()
+        while live.inbox:
+            event = live.inbox.popleft()
             if event is not None:
                 await self._committer.commit_event(live, event)
 
