@@ -30,6 +30,7 @@ ClaimedInboxes = Mapping[str, tuple[ReceivedBroadcast, ...]]
 NO_CLAIMED_INBOXES: ClaimedInboxes = {}
 AgentsWithHops = tuple[tuple[str, int], ...]
 
+_WITH_DELIVERY = (BroadcastHeard, RunStarted)
 _OF_BUS = (PublishBroadcast, ClaimInbox, AckInbox, HandBackBroadcast)
 
 
@@ -94,9 +95,10 @@ class BroadcastHub:
     ) -> AtomicWrites:
         """The writes, with those of the transition to the bus."""
         ended, begun = _presence_change(live, event, step)
-        acked = _deliveries_to_ack(event, step) if isinstance(event, BroadcastHeard | RunStarted) else ()
-        if ended or begun or acked:
-            also = msgspec.structs.replace(also, ended=ended, begun=begun, heard=acked)
+        if ended or begun:
+            also = msgspec.structs.replace(also, ended=ended, begun=begun)
+        if isinstance(event, _WITH_DELIVERY) and (acked := _deliveries_to_ack(event, step)):
+            also = msgspec.structs.replace(also, heard=acked)
         for effect in step.effects:
             if isinstance(effect, _OF_BUS):
                 return _with_bus_effects(live, step.effects, at, also)
@@ -204,7 +206,15 @@ def _with_bus_effects(live: LiveRun, effects: Sequence[Effect], at: int, also: A
 
 def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[AgentsWithHops, AgentsWithHops]:
     """The agents that have stopped and that have started working."""
-    before, now = _agents_at_work(live, event, step)
+    state, was_waiting, before = live.run.state, live.is_waiting, live.at_work
+    live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)
+    if live.is_waiting or was_waiting:
+        now = live.at_work = agents_at_work(state)
+    elif state.group or state.tasks or state.advisory_turns:
+        before, now = _change_of_concerned(live, event, step)
+    else:  # the current turn is the only one
+        turn = state.turn
+        now = live.at_work = {turn.agent: turn.hops} if turn is not None and not turn.suspended else {}
     if before.keys() == now.keys():
         return (), ()
     if before.keys().isdisjoint(now):
@@ -213,20 +223,11 @@ def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[A
     return ended, tuple([each for each in now.items() if each[0] not in before])
 
 
-def _agents_at_work(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
-    """The agents at work before and now: those of the transition, or all where the run waits for people."""
-    state, was_waiting, before = live.run.state, live.is_waiting, live.at_work
-    live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)
-    if live.is_waiting or was_waiting:
-        live.at_work = agents_at_work(state)
-        return before, live.at_work
-    if not (state.group or state.tasks or state.advisory_turns):  # then the current turn is the only one
-        turn = state.turn
-        live.at_work = {turn.agent: turn.hops} if turn is not None and not turn.suspended else {}
-        return before, live.at_work
+def _change_of_concerned(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
+    """The agents of the transition that were at work before it, and that are now; many others may be."""
     concerned = agents_concerned(event, step.facts)
-    gone = {agent: before.pop(agent) for agent in concerned if agent in before}
-    hops = {agent: hops_at_work(state, agent) for agent in concerned}
+    gone = {agent: live.at_work.pop(agent) for agent in concerned if agent in live.at_work}
+    hops = {agent: hops_at_work(live.run.state, agent) for agent in concerned}
     now = {agent: number for agent, number in hops.items() if number is not None}
     live.at_work |= now
     return gone, now

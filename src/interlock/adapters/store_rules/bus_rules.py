@@ -200,16 +200,19 @@ class ActiveAgents:
         at_work, slept, woken = self.runs, [], []
         for agent, _ in ended:
             runs = at_work.get((crew, agent), NO_RUNS)
-            is_last = len(runs) == 1 and run in runs
-            if is_last:
+            if run in runs and len(runs) == 1:
                 del at_work[crew, agent]
-            elif run in runs:
-                runs.remove(run)
-            slept.append(agent if is_last else "")
+                slept.append(agent)
+            else:
+                runs.discard(run)
+                slept.append("")
         for agent, _ in begun:
-            is_first = (crew, agent) not in at_work
-            at_work.setdefault((crew, agent), set()).add(run)
-            woken.append(agent if is_first else "")
+            if (crew, agent) in at_work:
+                at_work[crew, agent].add(run)
+                woken.append("")
+            else:
+                at_work[crew, agent] = {run}
+                woken.append(agent)
         return tuple(slept), tuple(woken)
 
     def are_active(self, crew: str, run: str, agents: AgentsWithHops) -> bool:
