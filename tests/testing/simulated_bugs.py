@@ -25,8 +25,9 @@ from interlock.engine.events import (
 from interlock.engine.flow import control, groups, sub_crews, waits
 from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.candidates import Verb
+from interlock.engine.routing.decision import Decision
 from interlock.engine.run import Run, Step
-from interlock.engine.stages import ConcludeTurn, FinishRun, TransferControl
+from interlock.engine.stages import ConcludeTurn, FinishRun
 from interlock.engine.transition import Transition
 from interlock.engine.turns import model_calls, tool_calls
 from interlock.errors import OutOfOrder, RunError, StoreFailed
@@ -127,25 +128,29 @@ def _forgets(patch: pytest.MonkeyPatch, kind: type) -> None:
 
 
 def allows_one_handoff_more(patch: pytest.MonkeyPatch) -> None:
-    def generous(t: Transition, stage: TransferControl) -> Any:
+    transfer_control = control.transfer_control
+
+    def generous(t: Transition, decision: Decision, *, by_member: bool) -> Any:
         t.state.handoffs -= 1
         try:
-            return control.transfer_control(t, stage)
+            return transfer_control(t, decision, by_member=by_member)
         finally:
             t.state.handoffs += 1
 
-    patch.setitem(step._STAGE_HANDLERS, TransferControl, generous)
+    patch.setattr(control, "transfer_control", generous)
 
 
 def does_not_count_groups(patch: pytest.MonkeyPatch) -> None:
-    def forgetful(t: Transition, stage: TransferControl) -> Any:
+    transfer_control = control.transfer_control
+
+    def forgetful(t: Transition, decision: Decision, *, by_member: bool) -> Any:
         before = t.state.handoffs
-        follows = control.transfer_control(t, stage)
-        if stage.decision.verb is Verb.FORK:
+        follows = transfer_control(t, decision, by_member=by_member)
+        if decision.verb is Verb.FORK:
             t.state.handoffs = before
         return follows
 
-    patch.setitem(step._STAGE_HANDLERS, TransferControl, forgetful)
+    patch.setattr(control, "transfer_control", forgetful)
 
 
 def takes_a_reply_twice(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +184,7 @@ def loses_an_answer(patch: pytest.MonkeyPatch) -> None:
 
     async def hasty(self: Runner, crew: CrewDefinition, run_id: str, answer: GivenAnswer) -> None:
         live = await self.live_runs.get_or_claim(run_id, crew)
-        live.inbox.put_nowait(RunResumed(token=answer.token or "", input=answer.text))
+        live.inbox.append(RunResumed(token=answer.token or "", input=answer.text))
         self.live_runs.drive(live)
 
     patch.setattr(Runner, "resume", hasty)

@@ -50,7 +50,7 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
-from interlock.engine.flow.control import apply_decision, finish_run, route_reply, transfer_control
+from interlock.engine.flow.control import apply_decision, finish_run, route_reply
 from interlock.engine.flow.groups import close_branch, join_group, on_group_timeout, start_group
 from interlock.engine.flow.parking import park_run, record_parked_pause, unpark_run
 from interlock.engine.flow.sub_crews import (
@@ -83,7 +83,6 @@ from interlock.engine.stages import (
     StartSideTurns,
     StartTurn,
     SuspendTurn,
-    TransferControl,
 )
 from interlock.engine.state import RunState, wait_tokens_of
 from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
@@ -363,7 +362,6 @@ _STAGE_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     AskModel: ask_model,
     ConcludeTurn: route_reply,
     ApplyDecision: apply_decision,
-    TransferControl: transfer_control,
     StartGroup: start_group,
     CallSubCrews: call_sub_crews,
     CloseBranch: close_branch,

@@ -28,14 +28,7 @@ class ConcludeTurn(msgspec.Struct, frozen=True):
 
 
 class ApplyDecision(msgspec.Struct, frozen=True):
-    """Carry out a routing decision."""
-
-    decision: Decision
-    by_member: bool = False
-
-
-class TransferControl(msgspec.Struct, frozen=True):
-    """Hand control to an agent, a group or sub-crews; max_handoffs counts these. `by_member`: no turn has ended."""
+    """Carry out a routing decision. `by_member`: no turn has ended."""
 
     decision: Decision
     by_member: bool = False
@@ -123,7 +116,6 @@ Stage = (
     | AskModel
     | ConcludeTurn
     | ApplyDecision
-    | TransferControl
     | StartGroup
     | CallSubCrews
     | CloseBranch

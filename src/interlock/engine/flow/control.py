@@ -32,7 +32,6 @@ from interlock.engine.stages import (
     Stage,
     StartGroup,
     StartTurn,
-    TransferControl,
 )
 from interlock.engine.state import Branch, PendingEnd, Turn
 from interlock.engine.timers import drop_all_timers
@@ -168,27 +167,19 @@ def send_external(t: Transition, agent: str, signal: str, reply: str, token: str
 
 
 def apply_decision(t: Transition, stage: ApplyDecision) -> Stage | None:
-    decision = stage.decision
+    decision, signal = stage.decision, stage.decision.signal
     if decision.held:
-        return open_wait(t, decision, WaitKind.HELD.reason(decision.signal))
-    if decision.signal and _count_and_check_occurs(t, decision.signal):
-        return FinishRun(RunStatus.STOPPED, "max_occurs")
-    match decision.verb:
-        case Verb.END:
-            return FinishRun(RunStatus.COMPLETED, f"signal:{decision.signal}" if decision.signal else decision.because)
-        case Verb.AWAIT:
-            return _open_wait_for_signal(t, decision)
-        case _:
-            return TransferControl(decision, stage.by_member)
-
-
-def _count_and_check_occurs(t: Transition, signal: str) -> bool:
-    most = t.table.max_occurs.get(signal)
-    t.state.steered[signal] = t.state.steered.get(signal, 0) + 1
-    if most is None or t.state.steered[signal] <= most:
-        return False
-    t.record(LimitReached(limit="max_occurs"))
-    return True
+        return open_wait(t, decision, WaitKind.HELD.reason(signal))
+    if signal:
+        times = t.state.steered[signal] = t.state.steered.get(signal, 0) + 1
+        if times > t.table.max_occurs.get(signal, times):
+            t.record(LimitReached(limit="max_occurs"))
+            return FinishRun(RunStatus.STOPPED, "max_occurs")
+    if decision.verb is Verb.END:
+        return FinishRun(RunStatus.COMPLETED, f"signal:{signal}" if signal else decision.because)
+    if decision.verb is Verb.AWAIT:
+        return _open_wait_for_signal(t, decision)
+    return transfer_control(t, decision, by_member=stage.by_member)
 
 
 def _open_wait_for_signal(t: Transition, decision: Decision) -> Stage | None:
@@ -202,13 +193,12 @@ def _open_wait_for_signal(t: Transition, decision: Decision) -> Stage | None:
     return open_wait(t, decision, WaitKind.SIGNAL.reason(decision.signal))
 
 
-def transfer_control(t: Transition, stage: TransferControl) -> Stage | None:
-    """Hands control over. Every transfer passes here, so that max_handoffs holds for all of them."""
-    decision = stage.decision
+def transfer_control(t: Transition, decision: Decision, *, by_member: bool) -> Stage:
+    """Hands control to an agent, a group or sub-crews. Every transfer passes here, so that max_handoffs counts all."""
     if t.state.handoffs >= t.settings.max_handoffs:
         t.record(LimitReached(limit="max_handoffs"))
         return FinishRun(RunStatus.STOPPED, "max_handoffs")
-    if not stage.by_member and _is_loop(t, decision.agent):
+    if not by_member and _is_loop(t, decision.agent):
         t.record(LimitReached(limit="loop_detected"))
         return FinishRun(RunStatus.STOPPED, "loop_detected")
     t.state.handoffs += 1

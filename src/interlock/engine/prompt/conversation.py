@@ -89,8 +89,8 @@ class _View(msgspec.Struct):
 
     messages: list[TurnMessage] = []
     tokens: list[int] = []
-    total: int = 0
     start: int = 0  # entries before this, except the first, are omitted
+    total: int = 0
     shown: int = 0  # the tokens of the first message, the marker and the newest messages
 
     def add(self, message: TurnMessage) -> None:

@@ -103,16 +103,10 @@ class RoutingTable:
 
     def decide(self, reply: OwnReply) -> Decision:
         """The decision for this reply, with its reasons."""
-        agent = self._agents.get(reply.agent)
-        if agent is None:
-            raise UsageError(
-                f"crew '{self.crew.name}' has no agent '{reply.agent}'; "
-                f"{nearest(reply.agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
-            )
         own = self._own.get(reply.agent) or self._marks_of(reply.agent)
         seen = marks_with_lines(reply.text, own.reading, self.reading)
         if not seen and not reply.emitted:
-            return self._decision(agent, own, (), ())
+            return self._decision(reply.agent, own, (), ())
         settings = self.crew.settings
         lines: Collection[int] = ()
         if seen and settings.signal_mode != "tool":
@@ -127,8 +121,8 @@ class RoutingTable:
                 counted.append((mark, reading))
             else:
                 refused.append(mark)
-        rejected = self._rejections(own, agent.id, refused) if refused else ()
-        return self._decision(agent, own, own.candidates(counted), rejected)
+        rejected = self._rejections(own, reply.agent, refused) if refused else ()
+        return self._decision(reply.agent, own, own.candidates(counted), rejected)
 
     def route(self, agent: str, signal: str) -> RouteDefinition:
         return self._marks_of(agent).ways[signal].route
@@ -182,6 +176,11 @@ class RoutingTable:
 
     def _marks_of(self, agent: str) -> OwnMarks:
         if agent not in self._own:
+            if agent not in self._agents:
+                raise UsageError(
+                    f"crew '{self.crew.name}' has no agent '{agent}'; "
+                    f"{nearest(agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
+                )
             held = () if self.crew.behavior_of(agent).auto_route else TRANSFERS
             self._own[agent] = OwnMarks(self.crew.routes.get(agent, ()), self._known, self._near, held)
         return self._own[agent]
@@ -219,7 +218,7 @@ class RoutingTable:
 
     def _decision(
         self,
-        agent: AgentDefinition,
+        agent: str,
         own: OwnMarks,
         candidates: tuple[Candidate, ...],
         rejected: tuple[Rejection, ...],
@@ -231,14 +230,14 @@ class RoutingTable:
                 winner = candidate
                 break
         if winner is None:
-            decision = self._without_signal(agent)
+            decision = self._without_signal(self._agents[agent])
             if not candidates and not rejected:
                 return decision
             return msgspec.structs.replace(decision, candidates=candidates, rejected=rejected)
         on_conflict = self.crew.settings.on_conflict
         undecided = on_conflict != "priority" and any(c.conflicts for c in candidates)
         return Decision(
-            agent=agent.id,
+            agent=agent,
             verb=None if undecided else winner.verb,
             because="conflict" if undecided else "signal",
             signal=winner.signal,

@@ -19,17 +19,18 @@ from interlock.messages.states import Cause
 
 
 def start_turn(t: Transition, stage: StartTurn) -> Stage | None:
-    t.state.turn = new_turn(t, stage.agent)
+    turn = t.state.turn = new_turn(t, stage.agent)
     t.state.agent = stage.agent
-    return claim_inbox_or_ask(t, t.state.turn)
+    return claim_inbox_or_ask(t, turn)
 
 
 def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
-    t.state.turns += 1
-    t.record(TurnStarted(agent=agent, turn=t.state.turns, side=side))
+    state = t.state
+    number = state.turns = state.turns + 1
+    t.record(TurnStarted(agent=agent, turn=number, side=side))
     if t.has_messaging or agent in t.table.messaging_agents:
         set_agent_state(t, agent, Cause.TASK)
-    return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
+    return Turn(number=number, agent=agent, history=len(state.history), hops=state.hops)
 
 
 def claim_inbox_or_ask(t: Transition, turn: Turn) -> Stage | None:

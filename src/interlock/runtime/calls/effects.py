@@ -116,7 +116,7 @@ class EffectRunner:
         for effect in effects:
             if self._hook is not None:
                 self._hook("before effect")
-            if effect is lone and lone is not None:
+            if lone is effect:
                 live.lone = self.model_calls.prepare_call(live, lone)
             else:
                 self._start_effect(live, effect, grants, claimed)

@@ -81,14 +81,10 @@ class ModelCalls:
 
     def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
         """Builds the request now: when the call is made, the run may have changed."""
-        schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
-        request = build_model_request(
-            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=schemas
-        )
-        agent = live.conversation.agents[effect.agent]
+        agent, scale = live.conversation.agents[effect.agent], live.run.state.scales.get(effect.agent, UNSCALED)
+        request = build_model_request(live, agent, effect, scale, self._toolbox)
         if effect.hooked:
             request = _with_hooked_request(live, effect, request)
-        scale = live.run.state.scales.get(agent.id, UNSCALED)
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
         return PendingModelCall(effect, agent, request, scale)

@@ -1,6 +1,6 @@
 """The request of a model call, built by one pure function."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,32 +10,29 @@ from interlock.engine.builtin_tools import builtin_schemas_for
 from interlock.engine.effects import CallModel, Reserve
 from interlock.engine.kinds import ADVISORY_KINDS
 from interlock.engine.prompt.contract import usable_marks
-from interlock.engine.prompt.conversation import UNSCALED, Conversation
 from interlock.engine.routing.emit_signal import DESCRIPTION, EMIT_SIGNAL, emit_signal_schema
-from interlock.engine.run import Run
 from interlock.engine.state import RunState, Turn, turns_by
-from interlock.ports import ModelRequest, ToolSchema
+from interlock.ports import ModelRequest, Toolbox, ToolSchema
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
-
-# The schemas of the host's tools, by their names in the crew.
-HostSchemas = Callable[[Sequence[str]], tuple[ToolSchema, ...]]
+from interlock.runtime.live_run import LiveRun
 
 
 def build_model_request(
-    run: Run, conversation: Conversation, effect: CallModel, *, key: str, host_schemas: HostSchemas
+    live: LiveRun, agent: AgentDefinition, effect: CallModel, scale: int, toolbox: Toolbox
 ) -> ModelRequest:
-    """The request for the turn that has just ordered a call. `key` is unique over all runs."""
-    state, agent, turn = run.state, conversation.agents[effect.agent], ordering_turn(run.state, effect)
+    """The request for the turn that has just ordered a call. Its key is unique over all runs."""
+    run, conversation = live.run, live.conversation
+    state, turn = run.state, ordering_turn(run.state, effect)
     group = _group_of(state, turn) if state.group is not None else ""
     return ModelRequest(
-        key=key,
+        key=live.key(effect.key),
         agent=agent.id,
         number=effect.number,
         purpose=effect.purpose,
         purpose_number=effect.purpose_number,
         system=conversation.instructions(agent.id, group, turn.kind, state.aside is not None),
-        messages=conversation.messages(state.history, turn, state.scales.get(agent.id, UNSCALED)),
-        tools=tool_schemas(run, agent, turn, host_schemas),
+        messages=conversation.messages(state.history, turn, scale),
+        tools=tool_schemas(live, agent, turn, toolbox),
         temperature=agent.temperature,
         top_p=agent.top_p,
         top_k=agent.top_k,
@@ -56,13 +53,15 @@ def ordering_turn(state: RunState, effect: CallModel | Reserve) -> Turn:
     return next(turn for turn in turns_by(state, effect.agent) if turn.number == effect.turn)
 
 
-def tool_schemas(run: Run, agent: AgentDefinition, turn: Turn, host_schemas: HostSchemas) -> tuple[ToolSchema, ...]:
+def tool_schemas(live: LiveRun, agent: AgentDefinition, turn: Turn, toolbox: Toolbox) -> tuple[ToolSchema, ...]:
     """The tools of the host, then Interlock's, then `emit_signal` where agents route by a tool."""
+    run = live.run
     if turn.kind in ADVISORY_KINDS:
         return ()
     schemas: tuple[ToolSchema, ...] = ()
     if agent.tools or turn.children or turn.kind or turn.owes:  # without any of these, no tool is for the turn
-        schemas = (*host_schemas(agent.tools), *builtin_tool_schemas(run.crew, agent, turn, run.state))
+        of_host = toolbox.schemas(agent.tools, crew=live.crew_ref)
+        schemas = (*of_host, *builtin_tool_schemas(run.crew, agent, turn, run.state))
     if run.settings.signal_mode != "tool" or turn.kind:
         return schemas
     names = [route.signal for route in usable_marks(run.crew, agent.id, _group_of(run.state, turn)).routes]

@@ -1,7 +1,6 @@
 """Budget reservations before a call, and settlements after it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import msgspec
 
@@ -60,8 +59,7 @@ class Reservations:
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
-        schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
-        tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, schemas))
+        tokens += tokens_of_tools(tool_schemas(live, budget.agent, turn, self._toolbox))
         costs = cost_of if self._costs is None else self._costs(live.id)
         return Reservation(
             key=live.key(effect.key),
