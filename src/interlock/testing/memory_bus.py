@@ -1,4 +1,7 @@
-"""A `Bus` in memory, for tests: the same rules as on disk, over dictionaries."""
+"""A `Bus` in memory, for tests: the same rules as on disk, over dictionaries.
+
+Rule 1: while there are no subscribers, wake and sleep of records are derived on first use: most tests never need them.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
@@ -8,7 +11,7 @@ import msgspec
 
 from interlock.adapters.store_rules import bus_rules, delayed_rules
 from interlock.adapters.store_rules.bus_rules import ActiveAgents
-from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.presence import PresenceChange, broadcasts_of
@@ -34,8 +37,8 @@ class MemoryTables:
 
     def __init__(self) -> None:
         self.broadcasts: dict[int, tuple[bytes, int]] = {}
-        self.lifecycle: dict[int, PresenceChange] = {}
-        self.newest = 0
+        self._lifecycle: dict[int, PresenceChange] = {}
+        self._newest = 0
         self.positions: dict[str, int] = {}
         self.directory = SubscriptionIndex()
         self.crews: dict[str, str] = {}
@@ -43,13 +46,45 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active = ActiveAgents()
-        self.change_presence = self.active.change
+        self._active = ActiveAgents()
+        self._told: list[Activity] = []  # the presence of records, not derived yet
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, DelayedBroadcast] = {}
         self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
         self.watchers: list[tuple[MemoryBus, Callable[[], None]]] = []
         self.changes = 0  # by any process
+
+    @property
+    def lifecycle(self) -> dict[int, PresenceChange]:
+        self._derive_presence()
+        return self._lifecycle
+
+    @property
+    def newest(self) -> int:
+        self._derive_presence()
+        return self._newest
+
+    @property
+    def active(self) -> ActiveAgents:
+        self._derive_presence()
+        return self._active
+
+    def note_presence(self, activity: Activity) -> BroadcastOutcome:
+        """Records presence, now or when it is asked for."""
+        if self.directory.by_key:
+            return bus_rules.record_presence(self, activity)
+        self._told.append(activity)
+        return bus_rules.PRESENCE_ONLY
+
+    def _derive_presence(self) -> None:
+        told, self._told = self._told, []
+        for activity in told:
+            bus_rules.record_presence(self, activity)
+
+    def change_presence(
+        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.active.change(crew, run, ended, begun)
 
     def at_position(self, position: int) -> ReceivedBroadcast:
         body, hops = self.broadcasts[position]
@@ -58,15 +93,15 @@ class MemoryTables:
     def append_broadcast(self, broadcast: Broadcast, hops: int) -> int | None:
         if broadcast.id in self.positions:
             return None
-        self.newest += 1
-        self.broadcasts[self.newest] = (encode_broadcast(broadcast), hops)
-        self.positions[broadcast.id] = self.newest
-        return self.newest
+        self._newest = position = self.newest + 1
+        self.broadcasts[position] = (encode_broadcast(broadcast), hops)
+        self.positions[broadcast.id] = position
+        return position
 
     def append_presence(self, lifecycle: PresenceChange) -> None:
         changed = lifecycle.slept + lifecycle.woken
-        self.newest += len(changed) - changed.count("")
-        self.lifecycle[self.newest] = lifecycle
+        self._newest += len(changed) - changed.count("")
+        self._lifecycle[self._newest] = lifecycle
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
@@ -179,6 +214,7 @@ class MemoryTables:
         return [each for each in self.directory.all() if each.crew == crew and agent in (None, each.agent)]
 
     def put_subscription(self, subscribed: AgentSubscription) -> None:
+        self._derive_presence()
         self.directory.add(subscribed)
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:

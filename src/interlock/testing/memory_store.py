@@ -14,7 +14,6 @@ from interlock.adapters.store_rules.bus_rules import (
     activity_of_record,
     apply_bus_writes,
     merge_announcements,
-    record_presence,
     require_queued,
 )
 from interlock.errors import (
@@ -220,7 +219,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         if also.has_bus_writes:
             claimed, announced = apply_bus_writes(tables, also)
         if also.ended or also.begun:
-            presence = record_presence(tables, activity_of_record(row, record, also))
+            presence = tables.note_presence(activity_of_record(row, record, also))
             announced = merge_announcements(announced, presence) if announced.news else presence
         if announced.reached:
             self.bus.notify_change()
