@@ -87,6 +87,7 @@ class MessageWindow(Sequence[TurnMessage]):
 class _View(msgspec.Struct):
     """The messages an agent sees, with running totals of their tokens, so that none is counted twice."""
 
+    window: int = 0  # the tokens that there is room for
     messages: list[TurnMessage] = []
     tokens: list[int] = []
     start: int = 0  # entries before this, except the first, are omitted
@@ -142,17 +143,16 @@ class Conversation:
         # Of each agent's newest turn and newest advisory call, with its number.
         self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}
         self._cuts: dict[tuple[str, bool], _Cut] = {}
-        self._windows: dict[tuple[str, int], int] = {}
 
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[TurnMessage]:
         """The messages for the turn's agent: shared history up to the start of its turn, then the turn itself."""
-        window, begun = self._window(turn.agent, scale), 0
-        said = self._turn_view(turn) if turn.said else _NOTHING
+        said, begun = self._turn_view(turn) if turn.said else _NOTHING, 0
         if turn.kind:  # it sees only its own task
-            view, begun = _View(), 1
+            view, begun = self._empty_view(turn.agent, scale), 1
             view.add(said.messages[0])
         else:
-            view = self._view(turn.agent, history, turn.history, scale, window)
+            view = self._view(turn.agent, history, turn.history, scale)
+        window = view.window
         total = view.shown + said.tokens_from(begun) if said is not _NOTHING else view.shown
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
@@ -174,24 +174,21 @@ class Conversation:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""
         return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.is_known_mark(mark[1]) else mark[0], text)
 
-    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int, window: int) -> _View:
+    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
         view = self._views.get((agent, scale))
         if view is None or len(view.messages) > length:
-            view = self._views[agent, scale] = _View()
+            view = self._views[agent, scale] = self._empty_view(agent, scale)
         for entry in history[len(view.messages) : length]:
             view.add(self._message_of_entry(agent, entry))
-            if view.shown > window:
-                view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
+            if view.shown > view.window:
+                view.leave_out(int(view.window * (1 - self.crew.settings.context_trim_percent / 100)))
         return view
 
-    def _window(self, agent: str, scale: int) -> int:
-        """The tokens left for messages, as estimated here."""
-        window = self._windows.get((agent, scale))
-        if window is None:
-            whole = self.crew.settings.max_context_window * UNSCALED // scale
-            window = self._windows[agent, scale] = max(0, whole - self._own_tokens(agent))
-        return window
+    def _empty_view(self, agent: str, scale: int) -> _View:
+        """A view with the tokens left for messages, as estimated here."""
+        whole = self.crew.settings.max_context_window * UNSCALED // scale
+        return _View(window=max(0, whole - self._own_tokens(agent)))
 
     def _own_tokens(self, agent: str) -> int:
         """The tokens of the agent's instructions, as the message that they are."""
