@@ -11,7 +11,7 @@ from interlock.crew.definition import AgentDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import IncomingEvent
 from interlock.engine.flow.waits import agents_at_work
-from interlock.engine.kinds import RunStatus
+from interlock.engine.kinds import RunStatus, TurnKind
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.run import Run
@@ -90,6 +90,8 @@ class LiveRun:
         self.key = f"{row.run}:".__add__
         self.crew_ref = CrewRef(run.crew.name, row.crew_sha, root_of(row.run))
         self.conversation = Conversation(run.crew, run.table, texts)
+        # What is the same in all requests of an agent; see `model_request`.
+        self.requests: dict[tuple[str, str, TurnKind, bool], ModelRequest] = {}
         # The agents at work as the bus knows them, with the hops of their broadcasts.
         self.at_work, self.is_waiting = agents_at_work(run.state), True
         # None only wakes the driver: another task has committed an event, and the run may be over.

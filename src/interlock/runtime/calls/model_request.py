@@ -8,7 +8,7 @@ from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDe
 from interlock.crew.tokens import BYTES_PER_TOKEN
 from interlock.engine.builtin_tools import builtin_schemas_for
 from interlock.engine.effects import CallModel, Reserve
-from interlock.engine.kinds import ADVISORY_KINDS
+from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
 from interlock.engine.prompt.contract import usable_marks
 from interlock.engine.routing.emit_signal import DESCRIPTION, EMIT_SIGNAL, emit_signal_schema
 from interlock.engine.state import RunState, Turn, turns_by
@@ -21,26 +21,41 @@ def build_model_request(
     live: LiveRun, agent: AgentDefinition, effect: CallModel, scale: int, toolbox: Toolbox
 ) -> ModelRequest:
     """The request for the turn that has just ordered a call. Its key is unique over all runs."""
-    run, conversation = live.run, live.conversation
-    state, turn = run.state, ordering_turn(run.state, effect)
+    state, turn = live.run.state, ordering_turn(live.run.state, effect)
     group = _group_of(state, turn) if state.group is not None else ""
-    return ModelRequest(
+    place = effect.agent, group, turn.kind, state.aside is not None
+    same = live.requests.get(place)
+    if same is None:
+        same = live.requests[place] = _request_without_messages(live, agent, *place)
+    return msgspec.structs.replace(
+        same,
         key=live.key(effect.key),
-        agent=agent.id,
         number=effect.number,
         purpose=effect.purpose,
         purpose_number=effect.purpose_number,
-        system=conversation.instructions(agent.id, group, turn.kind, state.aside is not None),
-        messages=conversation.messages(state.history, turn, scale),
+        messages=live.conversation.messages(state.history, turn, scale),
         tools=tool_schemas(live, agent, turn, toolbox),
+    )
+
+
+def _request_without_messages(
+    live: LiveRun, agent: AgentDefinition, agent_id: str, group: str, kind: TurnKind, is_side: bool
+) -> ModelRequest:
+    """What is the same in all requests of an agent in this run, for its own turns, as a member, or for a task."""
+    conversation, state = live.conversation, live.run.state
+    is_typed = live.run.table.outputs and not is_side
+    return ModelRequest(
+        key="",
+        agent=agent_id,
+        number=0,
+        system=conversation.instructions(agent_id, group, kind, is_side),
+        messages=(),
         temperature=agent.temperature,
         top_p=agent.top_p,
         top_k=agent.top_k,
         settings=agent.model_settings or NO_MODEL_SETTINGS,
-        ending=conversation.ending(agent.id, group, turn.kind),
-        typed=conversation.typed_reply(agent.id, group, turn.kind)
-        if run.table.outputs and state.aside is None
-        else None,
+        ending=conversation.ending(agent_id, group, kind),
+        typed=conversation.typed_reply(agent_id, group, kind) if is_typed else None,
         path=state.way or state.path,
     )
 
