@@ -42,6 +42,9 @@ _UNSEEN_LETTERS = re.compile(r"[\U000e0000-\U000e007f]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 # Everything that `escape` changes, or has to look at more closely: most texts have none of it.
 _TO_ESCAPE = re.compile(rf"[{_ANGLES}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# ASCII without these, and the brackets of neutralized marks. Most texts have nothing else, which is found out faster.
+_PLAIN_LETTERS = "".join(letter for letter in map(chr, range(128)) if _TO_ESCAPE.match(letter) is None)
+_PLAIN = re.compile(rf"[{re.escape(_PLAIN_LETTERS)}⟦⟧]*+")
 _NOT_IN_NAMES = re.compile(rf"[{_ANGLES}>＞﹥›»〉〉⟩》⟫❭❯❱\"=\[\]{{}}]")
 
 _FRAMED = re.compile(rf'(<said(?: by="[^"\n]*")? kind="[^"\n]*">\n)(.*?)(\n{CLOSING})', re.DOTALL)
@@ -99,7 +102,7 @@ def requote(text: str, frames: Iterable[Frame], change: Show) -> Quoting:
 
 def escape(text: str) -> str:
     """Escapes everything in the text that could open or close a frame, or looks like it."""
-    if _TO_ESCAPE.search(text) is None:
+    if _PLAIN.fullmatch(text) is not None or _TO_ESCAPE.search(text) is None:
         return text
     text = _UNSEEN_LETTERS.sub("", _LONE_RETURN.sub("\n", text))
     text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

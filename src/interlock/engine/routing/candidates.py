@@ -29,6 +29,7 @@ class CandidateOutcome(StrEnum):
 
 
 STEERING = (CandidateOutcome.WON, CandidateOutcome.JOINED, CandidateOutcome.LOST)
+CHOSEN = (CandidateOutcome.WON, CandidateOutcome.JOINED)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

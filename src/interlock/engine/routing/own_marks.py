@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from interlock.crew.definition import RouteDefinition
-from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import CHOSEN, STEERING, Candidate, CandidateOutcome, Verb
 from interlock.signals.definition import SignalBehavior
 from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher, marks
 from interlock.signals.nearness import NameSuggestions
@@ -130,7 +130,7 @@ def _way(order: int, route: RouteDefinition) -> _SignalWay:
 
 def signals_to_call(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """The sub-crew signals that run together, in file order."""
-    together = [c for c in candidates if c.outcome in (CandidateOutcome.WON, CandidateOutcome.JOINED)]
+    together = [c for c in candidates if c.outcome in CHOSEN]
     return tuple(c.signal for c in sorted(together, key=lambda c: c.order))
 
 

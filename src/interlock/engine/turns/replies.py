@@ -11,7 +11,7 @@ from interlock.engine.events import (
 from interlock.engine.kinds import ADVISORY_KINDS
 from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.prompt.phrases import EMITTED, emission_refusal, nudge_text
-from interlock.engine.routing.candidates import CandidateOutcome
+from interlock.engine.routing.candidates import CHOSEN
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names, has_only_emissions, is_tool_mode
 from interlock.engine.stages import (
@@ -83,7 +83,7 @@ def answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: 
 
 def record_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
     for candidate in decision.candidates:
-        chosen = steers and candidate.outcome in (CandidateOutcome.WON, CandidateOutcome.JOINED)
+        chosen = steers and candidate.outcome in CHOSEN
         t.record(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
         if candidate.signal in t.table.deprecations:
             _warn_of_deprecation(t, decision.agent, candidate.signal)
