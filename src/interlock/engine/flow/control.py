@@ -19,7 +19,7 @@ from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
 from interlock.engine.outputs.checked_reply import CheckedReply, check_reply, repair_or_fail
 from interlock.engine.outstanding import check_output_effect
 from interlock.engine.publish import publish_reply
-from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import TRANSFERS, Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.stages import (
@@ -175,11 +175,11 @@ def apply_decision(t: Transition, stage: ApplyDecision) -> Stage | None:
         if times > t.table.max_occurs.get(signal, times):
             t.record(LimitReached(limit="max_occurs"))
             return FinishRun(RunStatus.STOPPED, "max_occurs")
+    if decision.verb in TRANSFERS:
+        return transfer_control(t, decision, by_member=stage.by_member)
     if decision.verb is Verb.END:
         return FinishRun(RunStatus.COMPLETED, f"signal:{signal}" if signal else decision.because)
-    if decision.verb is Verb.AWAIT:
-        return _open_wait_for_signal(t, decision)
-    return transfer_control(t, decision, by_member=stage.by_member)
+    return _open_wait_for_signal(t, decision)
 
 
 def _open_wait_for_signal(t: Transition, decision: Decision) -> Stage | None:
@@ -202,10 +202,8 @@ def transfer_control(t: Transition, decision: Decision, *, by_member: bool) -> S
         t.record(LimitReached(limit="loop_detected"))
         return FinishRun(RunStatus.STOPPED, "loop_detected")
     t.state.handoffs += 1
-    if decision.verb is Verb.FORK:
-        return StartGroup(decision)
-    if decision.verb is Verb.CALL:
-        return CallSubCrews(decision)
+    if decision.verb is not Verb.HAND_OVER:
+        return StartGroup(decision) if decision.verb is Verb.FORK else CallSubCrews(decision)
     t.record(HandedOver(origin=decision.agent, to=decision.target, signal=decision.signal))
     return StartTurn(decision.target)
 

@@ -18,6 +18,10 @@ class Verb(StrEnum):
     END = "end"
 
 
+# They hand control over; the others end the run, wait, or only notify.
+TRANSFERS = (Verb.HAND_OVER, Verb.FORK, Verb.CALL)
+
+
 class CandidateOutcome(StrEnum):
     """The outcome of a candidate."""
 

@@ -15,7 +15,7 @@ from interlock.crew.graph import ends_without_signal
 from interlock.crew.outputs.asked import outputs_by_agent
 from interlock.crew.registry import registry_of
 from interlock.engine.kinds import ASK_USER
-from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import STEERING, TRANSFERS, Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.own_marks import (
     EXACTNESS,
     OwnMarks,
@@ -181,6 +181,7 @@ class RoutingTable:
                     f"crew '{self.crew.name}' has no agent '{agent}'; "
                     f"{nearest(agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
                 )
+            # Where auto_route is false, a person approves of transfers.
             held = () if self.crew.behavior_of(agent).auto_route else TRANSFERS
             self._own[agent] = OwnMarks(self.crew.routes.get(agent, ()), self._known, self._near, held)
         return self._own[agent]
@@ -278,9 +279,6 @@ def _rejection_of(mark: PlacedMark, reason: str, name: str = "") -> Rejection:
         mark=f"[{mark.inner}]", start=mark.start, end=mark.end, line=mark.line, reason=reason, nearest=name
     )
 
-
-# What waits for the approval of a person where the agent's auto_route is false.
-TRANSFERS = (Verb.HAND_OVER, Verb.FORK, Verb.CALL)
 
 # Rejected marks of one reply that are recorded; the reply itself is in the journal.
 REJECTIONS_MAX = 100

@@ -42,6 +42,7 @@ class _SignalWay(msgspec.Struct, frozen=True):
     verb: Verb
     target: str
     outcome: CandidateOutcome
+    can_win: bool
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ class OwnMarks:
     def is_steering(self, inner: str) -> bool:
         """Whether every meaning of a mark moves control."""
         names = self.names_of(inner)
-        return bool(names) and all(self.ways[name].outcome is CandidateOutcome.LOST for name in names)
+        return bool(names) and all(self.ways[name].can_win for name in names)
 
     def names_of(self, inner: str) -> tuple[str, ...]:
         """The agent's own signals that a mark may stand for."""
@@ -101,7 +102,7 @@ class OwnMarks:
         if len(seen) == 1 and len(seen[0][1].names) == 1:  # the usual case
             mark, reading = seen[0]
             way = self.ways[reading.names[0]]
-            return (_candidate(way, way if way.outcome is CandidateOutcome.LOST else None, reading.method, mark),)
+            return (_candidate(way, way if way.can_win else None, reading.method, mark),)
         best: dict[str, tuple[int, MatchMethod, PlacedMark]] = {}
         for mark, reading in seen:
             exactness = EXACTNESS[reading.method]
@@ -113,7 +114,7 @@ class OwnMarks:
         ]
         ranked.sort()
         ways = [self.ways[name] for *_, name in ranked]
-        winner = next((way for way in ways if way.outcome is CandidateOutcome.LOST), None)
+        winner = next((way for way in ways if way.can_win), None)
         return tuple(_candidate(way, winner, *best[way.signal][1:]) for way in ways)
 
 
@@ -125,7 +126,8 @@ def _way(order: int, route: RouteDefinition) -> _SignalWay:
         if route.is_tell
         else CandidateOutcome.LOST
     )
-    return _SignalWay(route.signal, order, route, verb_of(route), route.target_crew or route.target, outcome)
+    target, can_win = route.target_crew or route.target, outcome is CandidateOutcome.LOST
+    return _SignalWay(route.signal, order, route, verb_of(route), target, outcome, can_win)
 
 
 def signals_to_call(candidates: Sequence[Candidate]) -> tuple[str, ...]:
@@ -141,12 +143,13 @@ def verb_of(route: RouteDefinition) -> Verb:
 
 
 def _candidate(way: _SignalWay, winner: _SignalWay | None, method: MatchMethod, mark: PlacedMark) -> Candidate:
+    outcome, conflicts = way.outcome, False
     if way is winner:
         outcome = CandidateOutcome.WON
-    elif way.outcome is CandidateOutcome.LOST and winner is not None:
+    elif way.can_win and winner is not None:
         outcome = _outcome_beside(winner, way)
-    else:
-        outcome = way.outcome
+        differs = (way.verb, way.target) != (winner.verb, winner.target)
+        conflicts = outcome is CandidateOutcome.LOST and differs
     return Candidate(
         signal=way.signal,
         method=method,
@@ -158,9 +161,7 @@ def _candidate(way: _SignalWay, winner: _SignalWay | None, method: MatchMethod, 
         verb=way.verb,
         target=way.target,
         outcome=outcome,
-        conflicts=outcome is CandidateOutcome.LOST
-        and winner is not None
-        and (way.verb, way.target) != (winner.verb, winner.target),
+        conflicts=conflicts,
     )
 
 
