@@ -18,7 +18,7 @@ from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, S
 from interlock.engine.effects import AckInbox, ClaimInbox, Effect, HandBackBroadcast, PublishBroadcast
 from interlock.engine.events import BroadcastHeard, IncomingEvent, RunStarted, WentStale
 from interlock.engine.flow.waits import agents_at_work, agents_concerned, hops_at_work
-from interlock.engine.kinds import RunStatus
+from interlock.engine.kinds import RUNNING
 from interlock.engine.run import Step
 from interlock.errors import PortError
 from interlock.ports import Activity, AppendResult, AtomicWrites, BroadcastOutcome, Bus, Clock, InboxClaim
@@ -207,7 +207,7 @@ def _with_bus_effects(live: LiveRun, effects: Sequence[Effect], at: int, also: A
 def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[AgentsWithHops, AgentsWithHops]:
     """The agents that have stopped and that have started working."""
     state, was_waiting, before = live.run.state, live.is_waiting, live.at_work
-    live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)
+    live.is_waiting = state.status is not RUNNING or bool(state.waits)
     if live.is_waiting or was_waiting:
         now = live.at_work = agents_at_work(state)
     elif state.group or state.tasks or state.advisory_turns:

@@ -12,7 +12,7 @@ import msgspec
 from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import IncomingEvent, RunResumed
 from interlock.engine.flow.parking import pause_reason
-from interlock.engine.kinds import RunStatus
+from interlock.engine.kinds import PAUSED
 from interlock.engine.run import Run
 from interlock.errors import PortError, StoreFailed
 from interlock.ports import (
@@ -148,7 +148,7 @@ def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     """The row of a run in its present state; the reason of a paused run is what it waits for."""
     state = run.state
     waits_for = ""
-    if state.status is RunStatus.PAUSED:
+    if state.status is PAUSED:
         waits_for = pause_reason(state) if state.parked else state.waits[0].reason
     return msgspec.structs.replace(
         row,

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import IncomingEvent, RunStarted
-from interlock.engine.kinds import RunStatus
+from interlock.engine.kinds import RUNNING
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import OVER, Run
@@ -191,7 +191,7 @@ class LiveRuns:
     async def _drive_until_settled(self, live: LiveRun) -> None:
         state = live.run.state
         try:
-            while state.status is RunStatus.RUNNING or live.inbox:
+            while state.status is RUNNING or live.inbox:
                 call, live.lone = live.lone, None
                 if call is None:
                     event = await live.next_event()

@@ -19,7 +19,7 @@ from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
 from interlock.engine.outputs.checked_reply import CheckedReply, check_reply, repair_or_fail
 from interlock.engine.outstanding import check_output_effect
 from interlock.engine.publish import publish_reply
-from interlock.engine.routing.candidates import TRANSFERS, Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import HAND_OVER, TOLD, TRANSFERS, Candidate, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.stages import (
@@ -139,14 +139,14 @@ def record_decision(t: Transition, decision: Decision) -> None:
 def fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
     """Fires each notification once per turn. Without `waits`, external signals that would wait only notify."""
     for candidate in decision.candidates:
-        if candidate.outcome is CandidateOutcome.TOLD or not waits:
+        if candidate.outcome is TOLD or not waits:
             _fire_tell(t, turn, candidate, reply)
 
 
 def _fire_tell(t: Transition, turn: Turn, candidate: Candidate, reply: str) -> None:
     route = t.table.route(turn.agent, candidate.signal)
     is_external = route.behavior is SignalBehavior.EXTERNAL
-    if route.signal in turn.told or not (is_external or candidate.outcome is CandidateOutcome.TOLD):
+    if route.signal in turn.told or not (is_external or candidate.outcome is TOLD):
         return
     turn.told.append(route.signal)
     if is_external:
@@ -202,7 +202,7 @@ def transfer_control(t: Transition, decision: Decision, *, by_member: bool) -> S
         t.record(LimitReached(limit="loop_detected"))
         return FinishRun(RunStatus.STOPPED, "loop_detected")
     t.state.handoffs += 1
-    if decision.verb is not Verb.HAND_OVER:
+    if decision.verb is not HAND_OVER:
         return StartGroup(decision) if decision.verb is Verb.FORK else CallSubCrews(decision)
     t.record(HandedOver(origin=decision.agent, to=decision.target, signal=decision.signal))
     return StartTurn(decision.target)

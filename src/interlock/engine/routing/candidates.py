@@ -32,6 +32,9 @@ class CandidateOutcome(StrEnum):
     NOTED = "noted"  # an acknowledgement, which steers nothing
 
 
+# Every reply asks for these; in Python 3.11 a look into the class of an enum costs as much as ten comparisons.
+HAND_OVER, CALL, WON, TOLD = Verb.HAND_OVER, Verb.CALL, CandidateOutcome.WON, CandidateOutcome.TOLD
+
 STEERING = (CandidateOutcome.WON, CandidateOutcome.JOINED, CandidateOutcome.LOST)
 CHOSEN = (CandidateOutcome.WON, CandidateOutcome.JOINED)
 

@@ -15,7 +15,7 @@ from interlock.crew.graph import ends_without_signal
 from interlock.crew.outputs.asked import outputs_by_agent
 from interlock.crew.registry import registry_of
 from interlock.engine.kinds import ASK_USER
-from interlock.engine.routing.candidates import STEERING, TRANSFERS, Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import CALL, STEERING, TRANSFERS, WON, Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.own_marks import (
     EXACTNESS,
     OwnMarks,
@@ -227,7 +227,7 @@ class RoutingTable:
         """The decision among the candidates, best first."""
         winner = None
         for candidate in candidates:
-            if candidate.outcome is CandidateOutcome.WON:
+            if candidate.outcome is WON:
                 winner = candidate
                 break
         if winner is None:
@@ -245,7 +245,7 @@ class RoutingTable:
             target="" if undecided else winner.target,
             held=not undecided and winner.verb in own.held_verbs,
             then=on_conflict if undecided else "",
-            calls=signals_to_call(candidates) if winner.verb is Verb.CALL else (),
+            calls=signals_to_call(candidates) if winner.verb is CALL else (),
             candidates=candidates,
             rejected=rejected,
         )

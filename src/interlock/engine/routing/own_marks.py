@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from interlock.crew.definition import RouteDefinition
-from interlock.engine.routing.candidates import CHOSEN, STEERING, Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.candidates import CHOSEN, STEERING, WON, Candidate, CandidateOutcome, Verb
 from interlock.signals.definition import SignalBehavior
 from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher, marks
 from interlock.signals.nearness import NameSuggestions
@@ -145,7 +145,7 @@ def verb_of(route: RouteDefinition) -> Verb:
 def _candidate(way: _SignalWay, winner: _SignalWay | None, method: MatchMethod, mark: PlacedMark) -> Candidate:
     outcome, conflicts = way.outcome, False
     if way is winner:
-        outcome = CandidateOutcome.WON
+        outcome = WON
     elif way.can_win and winner is not None:
         outcome = _outcome_beside(winner, way)
         differs = (way.verb, way.target) != (winner.verb, winner.target)
