@@ -215,9 +215,8 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         for key, outcome in also.orders:
             self._settle(key, outcome)
         grants = self._spend(also.spending) if also.spending else ()
-        tables, claimed, announced = self._shared_storage.tables, (), NO_BROADCASTS
-        if also.has_bus_writes:
-            claimed, announced = apply_bus_writes(tables, also)
+        tables = self._shared_storage.tables
+        claimed, announced = apply_bus_writes(tables, also) if also.has_bus_writes else ((), NO_BROADCASTS)
         if also.ended or also.begun:
             presence = tables.note_presence(activity_of_record(row, record, also))
             announced = merge_announcements(announced, presence) if announced.news else presence
