@@ -161,7 +161,7 @@ def builtin_names_for(agent: AgentDefinition, turn: Turn) -> tuple[str, ...]:
 
 def builtin_tool(t: Transition, turn: Turn, name: str) -> BuiltinTool | None:
     """The built-in tool of this name, if the agent has it in this turn."""
-    return BUILTIN_TOOLS[name] if name in builtin_names_for(t.budgets.of(turn.agent).agent, turn) else None
+    return BUILTIN_TOOLS[name] if name in builtin_names_for(t.budgets[turn.agent].agent, turn) else None
 
 
 def builtin_schemas_for(

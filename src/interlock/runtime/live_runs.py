@@ -196,9 +196,6 @@ class LiveRuns:
                 if call is None:
                     event = await live.next_event()
                 else:
-                    live.alone = call.effect.key
-                    if live.inbox:
-                        live.start_pump_if_alone()
                     event = await self._model_calls.call_in_driver(live, call)
                 if live.failure is not None:
                     raise live.failure

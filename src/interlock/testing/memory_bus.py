@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.adapters.store_rules import bus_rules, delayed_rules
 from interlock.adapters.store_rules.bus_rules import ActiveAgents
-from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
+from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.presence import PresenceChange, broadcasts_of
@@ -37,8 +37,8 @@ class MemoryTables:
 
     def __init__(self) -> None:
         self.broadcasts: dict[int, tuple[bytes, int]] = {}
-        self._lifecycle: dict[int, PresenceChange] = {}
-        self._newest = 0
+        self.lifecycle: dict[int, PresenceChange] = {}
+        self.newest = 0
         self.positions: dict[str, int] = {}
         self.directory = SubscriptionIndex()
         self.crews: dict[str, str] = {}
@@ -46,28 +46,14 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self._active = ActiveAgents()
+        self.active = ActiveAgents()
+        self.change_presence = self.active.change
         self._told: list[Activity] = []  # the presence of records, not derived yet
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, DelayedBroadcast] = {}
         self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
         self.watchers: list[tuple[MemoryBus, Callable[[], None]]] = []
         self.changes = 0  # by any process
-
-    @property
-    def lifecycle(self) -> dict[int, PresenceChange]:
-        self._derive_presence()
-        return self._lifecycle
-
-    @property
-    def newest(self) -> int:
-        self._derive_presence()
-        return self._newest
-
-    @property
-    def active(self) -> ActiveAgents:
-        self._derive_presence()
-        return self._active
 
     def note_presence(self, activity: Activity) -> BroadcastOutcome:
         """Records presence, now or when it is asked for."""
@@ -76,15 +62,11 @@ class MemoryTables:
         self._told.append(activity)
         return bus_rules.PRESENCE_ONLY
 
-    def _derive_presence(self) -> None:
+    def derive_presence(self) -> None:
+        """Records all presence that was not asked for yet. It comes before anything else that is done with the bus."""
         told, self._told = self._told, []
         for activity in told:
             bus_rules.record_presence(self, activity)
-
-    def change_presence(
-        self, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.active.change(crew, run, ended, begun)
 
     def at_position(self, position: int) -> ReceivedBroadcast:
         body, hops = self.broadcasts[position]
@@ -93,15 +75,15 @@ class MemoryTables:
     def append_broadcast(self, broadcast: Broadcast, hops: int) -> int | None:
         if broadcast.id in self.positions:
             return None
-        self._newest = position = self.newest + 1
-        self.broadcasts[position] = (encode_broadcast(broadcast), hops)
-        self.positions[broadcast.id] = position
-        return position
+        self.newest += 1
+        self.broadcasts[self.newest] = (encode_broadcast(broadcast), hops)
+        self.positions[broadcast.id] = self.newest
+        return self.newest
 
     def append_presence(self, lifecycle: PresenceChange) -> None:
         changed = lifecycle.slept + lifecycle.woken
-        self._newest += len(changed) - changed.count("")
-        self._lifecycle[self._newest] = lifecycle
+        self.newest += len(changed) - changed.count("")
+        self.lifecycle[self.newest] = lifecycle
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
@@ -214,7 +196,6 @@ class MemoryTables:
         return [each for each in self.directory.all() if each.crew == crew and agent in (None, each.agent)]
 
     def put_subscription(self, subscribed: AgentSubscription) -> None:
-        self._derive_presence()
         self.directory.add(subscribed)
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
@@ -256,7 +237,12 @@ class MemoryBus:
     """`Bus` of a `MemoryStore`; `check` raises if that is closed."""
 
     def __init__(self, tables: MemoryTables, require_open: Callable[[], None]) -> None:
-        self.tables, self._require_open = tables, require_open
+        self._stored, self._require_open = tables, require_open
+
+    @property
+    def tables(self) -> MemoryTables:
+        self._stored.derive_presence()
+        return self._stored
 
     @property
     def _tables(self) -> MemoryTables:
@@ -264,17 +250,17 @@ class MemoryBus:
         return self.tables
 
     def version(self) -> int | None:
-        return self.tables.changes
+        return self._stored.changes
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         watching = (self, changed)
-        self.tables.watchers.append(watching)
-        return lambda: self.tables.watchers.remove(watching)
+        self._stored.watchers.append(watching)
+        return lambda: self._stored.watchers.remove(watching)
 
     def notify_change(self) -> None:
         """Calls the watchers of other processes."""
-        self.tables.changes += 1
-        for bus, call in list(self.tables.watchers):
+        self._stored.changes += 1
+        for bus, call in list(self._stored.watchers):
             if bus is not self:
                 call()
 

@@ -156,28 +156,24 @@ class AgentBudget(msgspec.Struct, frozen=True):
         return next(iter([*by_call, *(limit.name for limit in self.of_windows if limit.what == "cost")]), "")
 
 
-class CrewBudgets:
-    """A crew's budgets under the settings of a run, computed once per agent."""
+class CrewBudgets(dict[str, AgentBudget]):
+    """A crew's budgets under the settings of a run, by agent. Each is computed when it is asked for first."""
 
     def __init__(self, crew: CrewDefinition, settings: CrewSettings, bounds: InheritedLimits = UNBOUNDED) -> None:
+        super().__init__()
         self._crew, self._settings, self._bounds = crew, settings, bounds
         self._agents = {agent.id: agent for agent in crew.agents}
-        self._budgets: dict[str, AgentBudget] = {}
 
-    def of(self, agent_id: str) -> AgentBudget:
-        budget = self._budgets.get(agent_id)
-        if budget is None:
-            budget = self._budgets[agent_id] = self._build_budget(self._agents[agent_id])
-        return budget
-
-    def _build_budget(self, agent: AgentDefinition) -> AgentBudget:
+    def __missing__(self, agent_id: str) -> AgentBudget:
+        agent = self._agents[agent_id]
         settings, of_call = self._settings, _bounds_of_call(self._crew, agent)
         of_windows = (*limits_of(self._crew, agent), *self._bounds.limits)
         of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
         is_given = any(given.what != "calls" for given in self._bounds.given)
         needs_estimate = of_run or is_given or bool(of_call) or bool(of_windows)
         counts_calls = settings.max_calls_per_run is not None or bool(self._bounds.given)
-        return AgentBudget(agent, of_call, of_windows, needs_estimate, counts_calls)
+        budget = self[agent_id] = AgentBudget(agent, of_call, of_windows, needs_estimate, counts_calls)
+        return budget
 
     def for_children(self) -> tuple[WindowLimit, ...]:
         """The window limits of this crew and those above it, as a child of this run inherits them."""

@@ -18,7 +18,7 @@ _PER_RUN = {what: f"max_{what}_per_run" for what in ("calls", "tokens", "cost")}
 
 def settle_reservation(t: Transition, turn: Turn, usage: Usage, before: Usage, *, failed: bool) -> None:
     """Settles a call that is over: its cost replaces the reserved estimate. `before` is the run's usage without it."""
-    model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
+    model = t.budgets[turn.agent].agent.model(backup=turn.backup)
     server = model.server if model is not None else ""
     whole = msgspec.structs.replace(usage, calls=usage.calls + 1)
     t.emit(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
@@ -86,7 +86,7 @@ def window_shortage(t: Transition, turn: Turn, event: Reserved) -> Shortage:
 def estimate_shortage(t: Transition, turn: Turn, event: Reserved) -> Shortage | None:
     """The first limit of a call or of the run without room for the estimate."""
     estimates = {"tokens": event.tokens, "cost": event.cost_micros}
-    for bound in t.budgets.of(turn.agent).of_call:
+    for bound in t.budgets[turn.agent].of_call:
         if estimates[bound.what] > bound.most and not _only_warns(t, bound):
             whose = f"agent '{bound.scope}'" if bound.scope else owner_of(t, 0)
             return Shortage(
@@ -112,7 +112,7 @@ def _only_warns(t: Transition, bound: CallBound) -> bool:
 def warn_of_large_call(t: Transition, turn: Turn, event: Reserved) -> None:
     """Warns of a call that is made although its prompt exceeds a limit that only warns."""
     estimates = {"tokens": event.tokens, "cost": event.cost_micros}
-    for bound in t.budgets.of(turn.agent).of_call:
+    for bound in t.budgets[turn.agent].of_call:
         size = estimates[bound.what]
         if size > bound.most and _only_warns(t, bound):
             limit = f"{bound.name} of agent '{bound.scope}' is {amount_text(bound.most, bound.what)}"
@@ -189,7 +189,7 @@ def _clear_reservation(turn: Turn) -> None:
 
 def _warn_after_call(t: Transition, turn: Turn, cost_before: int, usage: Usage) -> None:
     """Warns of a call that exceeded its limit, and of a run beyond its alert threshold."""
-    for bound in t.budgets.of(turn.agent).of_call:
+    for bound in t.budgets[turn.agent].of_call:
         used = usage.tokens if bound.what == "tokens" else usage.cost_micros
         shown = turn.held_tokens if bound.what == "tokens" else turn.held_micros
         if used > bound.most >= shown:  # a larger prompt had its warning before the call
@@ -203,9 +203,7 @@ def warn_of_unknown_price(t: Transition, turn: Turn) -> None:
     """Warns once per agent that a limit in dollars cannot count calls of unknown price."""
     if t.state.rules < 3 or turn.agent in t.state.unpriced:
         return
-    limit = t.budgets.of(turn.agent).cost_limit or (
-        "max_cost_per_run" if _tightest_bound(t, "cost") is not None else ""
-    )
+    limit = t.budgets[turn.agent].cost_limit or ("max_cost_per_run" if _tightest_bound(t, "cost") is not None else "")
     if limit:
         t.state.unpriced.append(turn.agent)
         message = (

@@ -2,8 +2,6 @@
 
 from zlib import crc32
 
-import msgspec
-
 from interlock.engine.budgets.shortages import stop_at_limit
 from interlock.engine.budgets.spending import (
     call_shortage,
@@ -24,6 +22,7 @@ from interlock.engine.events import (
     ModelFailed,
     ModelReplied,
     Reserved,
+    Usage,
 )
 from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
 from interlock.engine.stages import (
@@ -59,7 +58,7 @@ def ask_model(t: Transition, stage: AskModel) -> Stage | None:
 
 def _reserve_or_call(t: Transition, turn: Turn) -> Stage | None:
     """Calls the model, or reserves room in the budgets first, if there are any."""
-    budget = t.budgets.of(turn.agent)
+    budget = t.budgets[turn.agent]
     if budget.counts_calls and (short := call_shortage(t, turn.agent)) is not None:
         return stop_at_limit(t, short)
     if budget.needs_estimate:
@@ -117,7 +116,7 @@ def on_reserved(t: Transition, event: Reserved) -> Stage | None:
 
 def call_model_effect(t: Transition, turn: Turn) -> CallModel:
     """The effect of a turn's current call."""
-    backup = t.budgets.of(turn.agent).agent.backup if turn.backup else None
+    backup = t.budgets[turn.agent].agent.backup if turn.backup else None
     return CallModel(
         model=backup.name if backup is not None else "",
         key=turn.call,
@@ -163,12 +162,26 @@ def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     if turn.hooked:
         turn.hooked, turn.replaced = False, ""
     before = t.state.usage
-    t.state.usage = before + msgspec.structs.replace(usage, calls=usage.calls + 1)
+    t.state.usage = _count_call(before, usage)
     if turn.reserved:
         settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
     if usage.unpriced_calls:
         warn_of_unknown_price(t, turn)
     return turn
+
+
+def _count_call(before: Usage, usage: Usage) -> Usage:
+    """The usage of a run with one more call of this cost."""
+    return Usage(
+        calls=before.calls + usage.calls + 1,
+        input_tokens=before.input_tokens + usage.input_tokens,
+        cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
+        cache_write_tokens=before.cache_write_tokens + usage.cache_write_tokens,
+        output_tokens=before.output_tokens + usage.output_tokens,
+        reasoning_tokens=before.reasoning_tokens + usage.reasoning_tokens,
+        cost_micros=before.cost_micros + usage.cost_micros,
+        unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
+    )
 
 
 def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:
@@ -186,7 +199,7 @@ def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:
 
 def _switch_to_backup(t: Transition, turn: Turn) -> bool:
     """Switches the rest of the turn to the backup model, with its own retries; returns whether there is one."""
-    if turn.backup or t.budgets.of(turn.agent).agent.backup is None:
+    if turn.backup or t.budgets[turn.agent].agent.backup is None:
         return False
     turn.backup, turn.attempt = True, 0
     return True

@@ -73,7 +73,7 @@ def on_mail_taken(t: Transition, event: MailTaken) -> Stage:
 
 def show_broadcast(t: Transition, agent: str, heard: ReceivedBroadcast, how: How) -> None:
     """Adds a broadcast to history: silently with a turn, for a side turn, or as the start of the run."""
-    name = t.budgets.of(agent).agent.name
+    name = t.budgets[agent].agent.name
     write = broadcast_entry if t.state.rules >= 3 else broadcast_entry_of_rules_2
     said = write(t.settings.language, heard.broadcast, name, how)
     t.add_history("user", "system", said.text, t.state.turns, said.frames)

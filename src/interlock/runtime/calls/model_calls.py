@@ -13,7 +13,7 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import cost_of, cost_without_cache, with_cost
 from interlock.engine.effects import CallModel
-from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, Usage
+from interlock.engine.events import NO_USAGE, HooksDecided, IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.engine.state import turns_by
@@ -95,6 +95,9 @@ class ModelCalls:
 
     async def call_in_driver(self, live: LiveRun, call: PendingModelCall) -> IncomingEvent | None:
         """Makes a call in the driver's own task; returns None if the call is cancelled meanwhile."""
+        live.alone = call.effect.key
+        if live.inbox:
+            live.start_pump_if_alone()
         try:
             event = await self._call_handling_errors(live, call)
         except asyncio.CancelledError:
@@ -143,23 +146,22 @@ class ModelCalls:
             if _is_being_cancelled():
                 raise
             gave_up = ModelUnavailable(f"the model gave up by itself: {error!r}")
-            failed = _failure_event(call.effect, gave_up, retry=True)
+            return self._failure_with_cost(live, call, gave_up, said)
         except (KeyboardInterrupt, GeneratorExit):  # the process, or this call, is to end
             raise
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
-            failed = _failure_of(call.effect, error)
-            counted = error.usage if isinstance(error, PortError) else None
-            if isinstance(counted, Usage) and counted.tokens:
-                return self._with_cost_of(live, call, failed, counted)
-        return self._with_cost_of_pieces(live, call, failed, said) if said else failed
+            return self._failure_with_cost(live, call, error, said)
 
-    def _with_cost_of_pieces(
-        self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, said: list[str]
+    def _failure_with_cost(
+        self, live: LiveRun, call: PendingModelCall, error: BaseException, said: list[str]
     ) -> ModelFailed:
-        """The failure with an upper estimate of what the pieces before it cost."""
-        return self._with_cost_of(live, call, failed, _estimate_usage(live, call, ModelReply(text="".join(said))))
-
-    def _with_cost_of(self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, usage: Usage) -> ModelFailed:
+        """The failure with what the provider counted, or else with an upper estimate for the pieces before it."""
+        failed = _failure_of(call.effect, error)
+        usage = error.usage if isinstance(error, PortError) else None
+        if not (isinstance(usage, Usage) and usage.tokens):
+            if not said:
+                return failed
+            usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
         costs = cost_of if self._costs is None else self._costs(live.id)
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
 
@@ -238,7 +240,8 @@ def _reply_event(
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        usage=with_cost(call.agent, usage, price),
+        # By the prices of a crew file, what nobody counted costs nothing.
+        usage=usage if usage is NO_USAGE and costs is None else with_cost(call.agent, usage, price),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=streamed.cut,

@@ -36,7 +36,7 @@ class Reservations:
                 writes.append(self._reservation(live, effect, at))
             elif isinstance(effect, Settle):
                 writes.append(_settlement(live, effect, at))
-        return tuple(write for write in writes if live.run.budgets.of(write.agent).of_windows)
+        return tuple(write for write in writes if live.run.budgets[write.agent].of_windows)
 
     def answer_reservation(self, live: LiveRun, effect: Reserve, grant: Grant | None) -> None:
         order = self._reservation(live, effect, self._clock.now_ms())
@@ -55,7 +55,7 @@ class Reservations:
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, ordering_turn(live.run.state, effect)
-        budget = live.run.budgets.of(effect.agent)
+        budget = live.run.budgets[effect.agent]
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
