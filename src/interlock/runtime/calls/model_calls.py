@@ -65,7 +65,7 @@ class ModelCalls:
         self._checks, self._outputs = checks, checks.outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._on_reply_over = on_delta, on_reply_over
-        # Hooks that see replies see them before anybody else does.
+        # Hooks that see replies see them before watchers do.
         self._shown_by = None if checks.hooks.sees_replies else (on_delta, on_reasoning)
         # Models that began a reply inside a block of reasoning; by their agent where they have no name.
         self._unopened: set[ModelRef | str] = set()
@@ -240,7 +240,7 @@ def _reply_event(
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        # By the prices of a crew file, what nobody counted costs nothing.
+        # By the prices of a crew file, a call without counts costs nothing.
         usage=usage if usage is NO_USAGE and costs is None else with_cost(call.agent, usage, price),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
