@@ -63,7 +63,7 @@ LOG_BYTES = 4 * 1024 * 1024
 # Bytes of a commit besides its bodies: a page of runs, one of records, one of their index. A handoff has two more.
 COMMIT_BYTES = 3 * 4096
 # Commits pause until all of the log is written back when it has so many times that much.
-PAUSE_TIMES = 4
+PAUSE_TIMES = 8
 PAGE_BYTES = 4096
 
 # With durability "normal": how old a commit may get before it is forced to the disk.
