@@ -23,22 +23,23 @@ import asyncio
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.files.newest_mark import NewestMark
+from interlock.adapters.sqlite import write_jobs
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.adapters.sqlite.write_jobs import JobOutcome, Work, WriteJob
 from interlock.errors import RunError, StoreBroken, StoreFailed
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection, WriterCache], T]
 
 # The most bytes in one transaction of the thread, so that the first job does not wait for seconds of writing; and what
 # a job counts besides its size.
@@ -68,20 +69,6 @@ PAGE_BYTES = 4096
 
 # With durability "normal": how old a commit may get before it is forced to the disk.
 NORMAL_SYNC_S = 1.0
-
-
-class WriteJob(NamedTuple):
-    doing: str
-    work: Work[Any]
-    future: asyncio.Future[Any]
-    size: int
-
-
-class JobOutcome(NamedTuple):
-    """`result` is the result of the work, or the exception for its caller."""
-
-    job: WriteJob
-    result: Any
 
 
 # In place of a result: the job was left to the thread.
@@ -141,13 +128,10 @@ class Writer:
         return await job.future  # type: ignore[no-any-return]
 
     def version(self) -> int | None:
-        """A number that changes when another connection has committed; None while it is unknown.
-
-        While the thread is in a transaction, no other connection can commit.
-        """
+        """A number that changes when another connection has committed; None while it is unknown."""
         if self.broken is not None:
             return None
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):  # in a transaction of the thread, no other connection can commit
             return self._transaction_version
         try:
             return int(self.connection.execute("pragma data_version").fetchone()[0])
@@ -209,7 +193,7 @@ class Writer:
         jobs, self._gathered = self._gathered, []
         self._in_company = len(jobs) > 1
         if jobs:
-            _resolve_futures(self._write_on_loop(jobs))
+            write_jobs.resolve_futures(self._write_on_loop(jobs))
 
     def _write_alone(self, doing: str, work: Work[Any], size: int) -> Any:
         """Returns the result of the work, or `LEFT_TO_THREAD`."""
@@ -229,16 +213,16 @@ class Writer:
 
     def _write_on_loop(self, jobs: list[WriteJob]) -> list[JobOutcome]:
         """Returns the outcomes, without jobs that are left to the thread."""
-        if not self._try_lock_on_loop(_size(jobs)):
+        if not self._try_lock_on_loop(write_jobs.size_of(jobs)):
             self._leave_to_thread(jobs)
             return []
         try:
             outcomes = self._perform(jobs)
         finally:
             self._lock.release()
-        locked = [each.job for each in outcomes if _is_locked(each)]
+        locked = [each.job for each in outcomes if write_jobs.is_locked_out(each)]
         self._leave_to_thread(locked)
-        return [each for each in outcomes if not _is_locked(each)] if locked else outcomes
+        return [each for each in outcomes if not write_jobs.is_locked_out(each)] if locked else outcomes
 
     def _try_lock_on_loop(self, size: int) -> bool:
         """Takes the lock if the loop may write. The thread holds it until all jobs that it took are done."""
@@ -259,7 +243,7 @@ class Writer:
             self._woken.clear()
             with self._lock:
                 outcomes = self._perform_some()
-            _resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
+            write_jobs.resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
             if self._is_pause_due and self.broken is None:
                 with self._lock:
                     self._checkpoint()
@@ -279,7 +263,7 @@ class Writer:
                 self._write_back_log()
 
     def _write_back_log(self) -> None:
-        """Writes the log back while commits go on."""
+        """Writes the log back while others commit."""
         self._unsynced_since, self._logged = None, 0
         if not self._files.is_same_database():
             return  # the next commit reports it
@@ -309,11 +293,11 @@ class Writer:
     def _perform(self, jobs: list[WriteJob]) -> list[JobOutcome]:
         """Commits all jobs in one transaction; if that fails, each in its own, so that only the failing one errs."""
         try:
-            results = self._commit([job.work for job in jobs], _size(jobs))
+            results = self._commit([job.work for job in jobs], write_jobs.size_of(jobs))
             return [JobOutcome(job, result) for job, result in zip(jobs, results, strict=True)]
         except Exception as error:
-            failed = [JobOutcome(job, _error_for_job(job, error)) for job in jobs]
-            if len(jobs) == 1 or self.broken is not None or _is_locked(failed[0]):
+            failed = [JobOutcome(job, write_jobs.error_for_job(job, error)) for job in jobs]
+            if len(jobs) == 1 or self.broken is not None or write_jobs.is_locked_out(failed[0]):
                 return failed
             return [outcome for job in jobs for outcome in self._perform([job])]
 
@@ -411,40 +395,3 @@ class Writer:
             self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except (sqlite3.Error, StoreFailed) as error:
             self._undo(error)
-
-
-def _error_for_job(job: WriteJob, error: Exception) -> Exception:
-    """The error for the caller of one job, from an error of the whole transaction."""
-    if not isinstance(error, FOREIGN):
-        return error
-    failure = store_failure_of(job.doing, error)
-    failure.__cause__ = error
-    return failure
-
-
-def _is_locked(outcome: JobOutcome) -> bool:
-    return isinstance(outcome.result, Exception) and is_locked(outcome.result.__cause__)
-
-
-def _size(jobs: list[WriteJob]) -> int:
-    return sum([job.size for job in jobs])
-
-
-def _resolve_on_loops(outcomes: list[JobOutcome]) -> None:
-    """Calls each loop once, however many of its tasks wait."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
-    for outcome in outcomes:
-        by_loop.setdefault(outcome.job.future.get_loop(), []).append(outcome)
-    for loop, its in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed, so no task waits
-            loop.call_soon_threadsafe(_resolve_futures, its)
-
-
-def _resolve_futures(outcomes: list[JobOutcome]) -> None:
-    for job, result in outcomes:
-        if job.future.done():  # its caller was cancelled
-            continue
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)
