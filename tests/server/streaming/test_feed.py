@@ -76,9 +76,12 @@ async def test_readers_that_come_together_share_encoded_events_and_a_quiet_store
 ) -> None:
     encoded: list[int] = []
     plain = feed_module.encode_events
-    monkeypatch.setattr(
-        feed_module, "encode_events", lambda stored, path: [encoded.append(stored.position), *plain(stored, path)][1:]
-    )
+
+    def encode(stored: StoredRecord, path: Sequence[str]) -> list[bytes]:
+        encoded.append(stored.position)
+        return plain(stored, path)
+
+    monkeypatch.setattr(feed_module, "encode_events", encode)
     async with Interlock(tmp_path / "data", models=parrot) as box:
         handle = await box.start(load_crew(crew_file(tmp_path)), "hello")
         await handle.result()
@@ -88,13 +91,13 @@ async def test_readers_that_come_together_share_encoded_events_and_a_quiet_store
             reader = Reader(StreamPosition(0), "", 1_000_000, deltas=False)
             stream = feed.stream(reader, follow=True)
             texts = [await anext(stream), await anext(stream)]
-            asking = asyncio.create_task(anext(stream))
+            asking = asyncio.ensure_future(anext(stream))
             await wait_until(lambda: feed.readers == 1)
             assert store.pages == number
             reader.close("draining")
             texts.append(await asking)
             assert b"run.finished" in b"".join(texts)
-            await stream.aclose()
+            assert [text async for text in stream] == []
         assert len(encoded) == len(set(encoded)) == len(await box.store.since(0))
 
 
@@ -106,7 +109,7 @@ async def test_cached_events_have_a_bound(tmp_path: Path, monkeypatch: pytest.Mo
     sizes = [sum(map(len, feed_module.encode_events(each, ()))) for each in records]
     monkeypatch.setattr(feed_module, "CACHE_BYTES", max(sizes))
     cache = feed_module.EventCache()
-    for each in records * 2:
+    for each in (*records, *records):
         assert cache.bodies_of(each, ()) == feed_module.encode_events(each, ())
         assert sum(len(body) for bodies in cache._bodies.values() for body in bodies) <= max(sizes)
 

@@ -26,7 +26,8 @@ from interlock.adapters.files.private_files import make_private_folder
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
-from interlock.adapters.sqlite.writer import Work, Writer
+from interlock.adapters.sqlite.write_jobs import Work
+from interlock.adapters.sqlite.writer import Writer
 from interlock.errors import StoreBroken, StoreFailed, UsageError
 
 T = TypeVar("T")
