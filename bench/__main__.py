@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import broadcast, check, engine, matching, messages, models, nesting, processes, streams
+from bench import broadcast, check, engine, matching, messages, models, nesting, processes, slow_disk, streams
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "broadcast": broadcast,
     "processes": processes,
     "streams": streams,
+    "slow_disk": slow_disk,
 }
 HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
 

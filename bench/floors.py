@@ -68,9 +68,11 @@ async def _loop(steps: int, size: int, sink: Sink) -> None:
 class FloorLog:
     """One table and one commit per step, or one commit for all that wait."""
 
-    def __init__(self, folder: Path, durability: str) -> None:
+    def __init__(self, folder: Path, durability: str, *, other_threads: bool = False) -> None:
         folder.mkdir(parents=True)
-        self.connection = sqlite3.connect(folder / "floor.db", isolation_level=None)
+        self.connection = sqlite3.connect(
+            folder / "floor.db", isolation_level=None, check_same_thread=not other_threads
+        )
         for setting in ("journal_mode = wal", f"synchronous = {durability}"):
             self.connection.execute(f"pragma {setting}").fetchone()
         self.connection.execute(

@@ -28,8 +28,10 @@ from tests.server.office import CREW, KEY, crew_file, open_office
 POST_RUN_CALLS_MAX = 549
 GET_RUN_CALLS_MAX = 140
 START_CALLS_MAX = 365
-# A reply of 400 pieces: in the client, and a whole run of one reply, without a watcher and with one.
+# A reply of 400 pieces: in the client, by one read each and by reads of 4 kB, and a whole run of one reply, without a
+# watcher and with one.
 CLIENT_REPLY_CALLS_MAX = 4_411
+CLIENT_READS_CALLS_MAX = 1_000
 REPLY_RUN_CALLS_MAX = 3_085
 WATCHED_RUN_CALLS_MAX = 4_070
 
@@ -137,15 +139,19 @@ async def test_a_start_costs_no_more_calls_than_before(tmp_path: Path) -> None:
 async def test_a_piece_in_the_client_costs_no_more_calls_than_before() -> None:
     event = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"so many words, "},"finish_reason":null}]}\n\n'
 
-    async def read() -> None:
+    body = event * PIECES
+
+    async def read(size: int) -> None:
         lines, said = EventLines(10_000), list[str]()
         keys = KnownSecrets(["sk-0123456789abcdef0123456789abcdef"])
         stream = ChatStream(Endpoint(server=Server("test"), url="http://test"), keys, key="r:1", tools={})
-        for _ in range(PIECES):
-            said += map(stream.add_payload, lines.add(event))
+        for start in range(0, len(body), size):
+            for piece in stream.add_payloads(lines.add(body[start : start + size])):
+                said.append(piece.text)
         assert "".join(said) == "so many words, " * PIECES
 
-    assert await least(read) <= CLIENT_REPLY_CALLS_MAX
+    assert await least(lambda: read(len(event))) <= CLIENT_REPLY_CALLS_MAX
+    assert await least(lambda: read(4_000)) <= CLIENT_READS_CALLS_MAX
 
 
 class Speaks:

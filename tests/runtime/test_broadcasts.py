@@ -67,3 +67,33 @@ async def test_those_who_ask_during_a_look_share_the_next_one() -> None:
     bus.goes_on.set()
     await asyncio.gather(first, *others)
     assert bus.looks == 2
+
+
+async def test_a_thousand_that_wait_for_a_look_continue_together() -> None:
+    """With a lock one of them continued in each tick of the loop, and the last waited for a thousand ticks."""
+    bus = SlowBus()
+    board = BroadcastHub(bus, ManualClock())
+    bus.goes_on.clear()
+    asking = [asyncio.create_task(board.refresh_inboxes()) for _ in range(1_000)]
+    await asyncio.sleep(0)
+    bus.goes_on.set()
+    ticks = 0
+    while not all(task.done() for task in asking):
+        await asyncio.sleep(0)
+        ticks += 1
+    assert ticks <= 10
+    assert bus.looks == 2  # the others asked after the first look began
+
+
+async def test_a_look_that_is_given_up_stops_nobody_else() -> None:
+    bus = SlowBus()
+    board = BroadcastHub(bus, ManualClock())
+    bus.goes_on.clear()
+    first = asyncio.create_task(board.refresh_inboxes())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(board.refresh_inboxes())
+    await asyncio.sleep(0)
+    first.cancel()
+    bus.goes_on.set()
+    await second
+    assert first.cancelled() and board.has_current_inboxes()

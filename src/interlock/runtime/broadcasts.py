@@ -43,7 +43,7 @@ class BroadcastHub:
         self.unread: dict[str, dict[str, None]] = {}
         self._noted: list[tuple[str, str]] = []  # agents that got a broadcast while the store was being read
         self._unread_version: int | None = None  # of the bus, when the inboxes were read; None is never
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Event | None = None  # set when the read in progress ends
         self._reads_begun = self._read_done = 0
         self._is_invalidated = False  # something changed while the store was being read
         self._listeners: list[asyncio.Event] = []
@@ -70,12 +70,22 @@ class BroadcastHub:
         return self._unread_version is not None and self.bus.version() == self._unread_version
 
     async def refresh_inboxes(self) -> None:
-        """Reads the agents with unread broadcasts. Concurrent callers share one read, if it began after they asked."""
+        """Reads the agents with unread broadcasts.
+
+        Concurrent callers share one read that began after they asked, and continue together when it ends: a lock would
+        let one of them continue in each tick of the loop, and a thousand runs would wait for a second.
+        """
         asked_at = self._reads_begun
-        async with self._reading:
-            if self._read_done > asked_at:
-                return
-            self._reads_begun += 1
+        while self._read_done <= asked_at:
+            if self._reading is None:
+                await self._read_inboxes()
+            else:
+                await self._reading.wait()
+
+    async def _read_inboxes(self) -> None:
+        self._reads_begun += 1
+        self._reading = ended = asyncio.Event()
+        try:
             self._noted, self._is_invalidated, version = [], False, self.bus.version()
             kept = await self.bus.agents_with_unread()
             found: dict[str, dict[str, None]] = {}
@@ -83,6 +93,9 @@ class BroadcastHub:
                 found.setdefault(crew, {})[agent] = None
             self.unread, self._read_done = found, self._reads_begun
             self._unread_version = None if self._is_invalidated else version
+        finally:
+            self._reading = None
+            ended.set()
 
     def invalidate_inboxes(self) -> None:
         """Empties the cache: unknown inboxes have changed, and are read before the next record."""

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from interlock import Interlock, load_crew
 from interlock.errors import StoreFailed
 from interlock.ports import RecordFeed, StoredRecord
+from interlock.server.streaming import feed as feed_module
 from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.positions import StreamPosition
 from interlock.server.streaming.reader import Reader
@@ -66,3 +69,56 @@ async def test_a_store_that_fails_at_the_first_read_ends_no_stream_and_loses_no_
     *events, last = [event.data for event in parsed(b"".join(texts).decode())]
     assert [(event["run"], event["seq"]) for event in events] == [(handle.id, seq) for seq in range(1, len(events) + 1)]
     assert last["reason"] == "draining"
+
+
+async def test_readers_that_come_together_share_encoded_events_and_a_quiet_store_is_read_once_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    plain = feed_module.encode_events
+
+    def encode(stored: StoredRecord, path: Sequence[str]) -> list[bytes]:
+        encoded.append(stored.position)
+        return plain(stored, path)
+
+    monkeypatch.setattr(feed_module, "encode_events", encode)
+    async with Interlock(tmp_path / "data", models=parrot) as box:
+        handle = await box.start(load_crew(crew_file(tmp_path)), "hello")
+        await handle.result()
+        store = CountingStore(box.store)
+        feed = EventFeed(store, lambda: None)
+        for number in range(1, 4):
+            reader = Reader(StreamPosition(0), "", 1_000_000, deltas=False)
+            stream = feed.stream(reader, follow=True)
+            texts = [await anext(stream), await anext(stream)]
+            asking = asyncio.ensure_future(anext(stream))
+            await wait_until(lambda: feed.readers == 1)
+            assert store.pages == number
+            reader.close("draining")
+            texts.append(await asking)
+            assert b"run.finished" in b"".join(texts)
+            assert [text async for text in stream] == []
+        assert len(encoded) == len(set(encoded)) == len(await box.store.since(0))
+
+
+async def test_cached_events_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Interlock(tmp_path / "data", models=parrot) as box:
+        handle = await box.start(load_crew(crew_file(tmp_path)), "hello")
+        await handle.result()
+        records = await box.store.since(0)
+    sizes = [sum(map(len, feed_module.encode_events(each, ()))) for each in records]
+    monkeypatch.setattr(feed_module, "CACHE_BYTES", max(sizes))
+    cache = feed_module.EventCache()
+    for each in (*records, *records):
+        assert cache.bodies_of(each, ()) == feed_module.encode_events(each, ())
+        assert sum(len(body) for bodies in cache._bodies.values() for body in bodies) <= max(sizes)
+
+
+class CountingStore(BusyStore):
+    def __init__(self, store: RecordFeed) -> None:
+        super().__init__(store)
+        self.pages = 0
+
+    async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
+        self.pages += 1
+        return await super().since(position, limit)

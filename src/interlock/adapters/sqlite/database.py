@@ -1,6 +1,7 @@
-"""The open database of a data folder: one connection to write, one to read, and the lock files of its owner.
+"""The open database of a data folder: its connections, and the lock files of its owner.
 
-Rule 1: this process writes by one connection and reads by another; `writer` has the rules of writing.
+Rule 1: this process writes by one connection, reads by another, and writes the log back by a third; `writer` has the
+rules of writing.
 Rule 2: reading runs in a thread of its own, and all queries of one piece of work see one state.
 Rule 3: nothing here crosses a fork.
 """
@@ -25,7 +26,8 @@ from interlock.adapters.files.private_files import make_private_folder
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
-from interlock.adapters.sqlite.writer import Work, Writer
+from interlock.adapters.sqlite.write_jobs import Work
+from interlock.adapters.sqlite.writer import Writer
 from interlock.errors import StoreBroken, StoreFailed, UsageError
 
 T = TypeVar("T")
@@ -83,9 +85,10 @@ class Database:
             with lock_folder(self.folder):
                 marked = data_folder.read_progress(self.folder, connect, accepts_loss or durability == "normal")
                 self._reading, self._writing, self._mark = _open_database(path, durability, connect, marked)
+                self._write_back = connect(path, "rw")
                 remove_dead_owners(self.folder)
                 self._owner = OwnerFile(self.folder)
-        self._writer = Writer(self._writing, path, durability, self._mark)
+        self._writer = Writer(self._writing, self._write_back, path, durability, self._mark)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
         _open_databases.add(self)
 
@@ -152,7 +155,7 @@ class Database:
 
     def release_after_fork(self) -> None:
         """In a forked child: drops everything without touching what the parent uses."""
-        for connection in (self._reading, self._writing, *self._more):
+        for connection in (self._reading, self._writing, self._write_back, *self._more):
             leak_connection(connection)
         self._mark.close_descriptor()
         with suppress(OSError):
@@ -160,7 +163,7 @@ class Database:
 
     def _close_all(self) -> None:
         self._writer.stop()
-        for connection in (self._reading, self._writing):
+        for connection in (self._reading, self._write_back, self._writing):
             if self._writer.broken is None:
                 connection.close()
             else:

@@ -20,7 +20,7 @@ from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore, T
-from interlock.adapters.sqlite.writer import Work
+from interlock.adapters.sqlite.write_jobs import Work
 from interlock.errors import RecordsMissing, StoreFailed
 
 READ_AS_IT_IS = "ro&immutable=1"

@@ -4,9 +4,9 @@ Rule 1: one lock guards the connection, so the loop and the thread never use it 
 lock: it leaves work to the thread, and then writes nothing before the thread has done all of it.
 Rule 2: a task that writes alone commits at once, until it has blocked a tick of the loop for 5 ms. Work of other tasks
 in that tick is gathered. All gathered work of a tick goes into one transaction, and is acknowledged after its commit.
-Rule 3: the loop is not blocked. Large work, work while another process holds the lock, and checkpoints go to the
-thread. So does everything while the disk is slow: the longest commit counts, and decays by a tenth with every commit.
-A disk that takes 100 ms to sync blocks the loop once, and again only after 30 quick commits.
+Rule 3: the loop is not blocked. Large work and work while another process holds the lock go to the thread. So does
+everything while the disk is slow: the longest commit counts, and decays by a tenth with every commit. A disk that takes
+100 ms to sync blocks the loop once, and again only after 30 quick commits.
 Rule 4: a piece of work refuses before its first write, so a refusal does not affect the others in its transaction.
 Rule 5: the database's files are never opened or copied in this process (`database_files`). The inode of the log is
 compared before writing and before acknowledging. The inode of the database is compared every 10 ms of writing: a
@@ -14,31 +14,37 @@ process that replaces that file deletes all acknowledged records, so checking mo
 Rule 6: the progress of the database is marked beside it, after each commit and before it is acknowledged. Commits
 that store no record are counted in the database for that.
 Rule 7: a failed fsync is final. The content of the disk is then unknown, so nothing is acknowledged any more.
+Rule 8: work waits for two commits at most: what waits when a commit of the thread begins is part of it, in the order in
+which it came, up to `GROUP_BYTES`. The log is written back by a connection and a thread of their own, beside the
+commits. Commits pause for it only if the log grows nevertheless: SQLite starts it again only where all is written back.
 """
 
 import asyncio
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.files.newest_mark import NewestMark
+from interlock.adapters.sqlite import write_jobs
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.adapters.sqlite.write_jobs import JobOutcome, Work, WriteJob
 from interlock.errors import RunError, StoreBroken, StoreFailed
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection, WriterCache], T]
 
-# The most jobs in one transaction of the thread, so that the first does not wait for thousands.
-BATCH_MAX = 1_000
+# The most bytes in one transaction of the thread, so that the first job does not wait for seconds of writing; and what
+# a job counts besides its size.
+GROUP_BYTES = 8 * 1024 * 1024
+JOB_BYTES = 1024
 
 # A commit, or a tick of the loop, that takes longer than this is slow: a hundred live streams would notice.
 SLOW_S = 0.005
@@ -57,23 +63,12 @@ LOCKED_WAIT_MS = 5_000
 LOG_BYTES = 4 * 1024 * 1024
 # Bytes of a commit besides its bodies: a page of runs, one of records, one of their index. A handoff has two more.
 COMMIT_BYTES = 3 * 4096
+# Commits pause until all of the log is written back when it has so many times that much.
+PAUSE_TIMES = 8
+PAGE_BYTES = 4096
 
 # With durability "normal": how old a commit may get before it is forced to the disk.
 NORMAL_SYNC_S = 1.0
-
-
-class WriteJob(NamedTuple):
-    doing: str
-    work: Work[Any]
-    future: asyncio.Future[Any]
-    size: int
-
-
-class JobOutcome(NamedTuple):
-    """`result` is the result of the work, or the exception for its caller."""
-
-    job: WriteJob
-    result: Any
 
 
 # In place of a result: the job was left to the thread.
@@ -83,13 +78,21 @@ LEFT_TO_THREAD = object()
 class Writer:
     """Commits work; `broken` says why it no longer does."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, durability: str, mark: NewestMark) -> None:
-        self.connection, self._mark = connection, mark
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        write_back: sqlite3.Connection,
+        path: Path,
+        durability: str,
+        mark: NewestMark,
+    ) -> None:
+        self.connection, self._write_back, self._mark = connection, write_back, mark
         self.broken: str | None = None
         self._files = DatabaseFiles(path)
         self._checked_at = 0.0
         self._cache = WriterCache()
         self._lock = Lock()
+        self._transaction_version: int | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._gathered: list[WriteJob] = []
         self._in_company = False
@@ -102,8 +105,13 @@ class Writer:
         self._left: deque[WriteJob] = deque()
         self._woken, self._stopping = Event(), False
         self.connection.execute("pragma busy_timeout = 0").fetchone()
-        self._thread = Thread(target=self._serve, name="interlock-writer", daemon=True)
-        self._thread.start()
+        self._log_woken, self._is_pause_due = Event(), False
+        self._threads = (
+            Thread(target=self._serve, name="interlock-writer", daemon=True),
+            Thread(target=self._serve_log, name="interlock-log", daemon=True),
+        )
+        for thread in self._threads:
+            thread.start()
 
     async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
         """Returns when it is committed, or raises why it is not."""
@@ -120,9 +128,11 @@ class Writer:
         return await job.future  # type: ignore[no-any-return]
 
     def version(self) -> int | None:
-        """A number that changes when another connection has committed; None while the thread is writing."""
-        if self.broken is not None or not self._lock.acquire(blocking=False):
+        """A number that changes when another connection has committed; None while it is unknown."""
+        if self.broken is not None:
             return None
+        if not self._lock.acquire(blocking=False):  # in a transaction of the thread, no other connection can commit
+            return self._transaction_version
         try:
             return int(self.connection.execute("pragma data_version").fetchone()[0])
         except sqlite3.Error:  # the next write reports it
@@ -136,13 +146,15 @@ class Writer:
         self._leave_to_thread(jobs)
 
     def stop(self) -> None:
-        """Returns when the thread has done all its jobs, and the log is written back or `broken` says why not.
+        """Returns when the threads have done all their jobs, and the log is written back or `broken` says why not.
 
         Closing the connections would write it back too, but not report a failure.
         """
         self._stopping = True
         self._woken.set()
-        self._thread.join()
+        self._log_woken.set()
+        for thread in self._threads:
+            thread.join()
         if self.broken is None:
             self._checkpoint()
 
@@ -181,7 +193,7 @@ class Writer:
         jobs, self._gathered = self._gathered, []
         self._in_company = len(jobs) > 1
         if jobs:
-            _resolve_futures(self._write_on_loop(jobs))
+            write_jobs.resolve_futures(self._write_on_loop(jobs))
 
     def _write_alone(self, doing: str, work: Work[Any], size: int) -> Any:
         """Returns the result of the work, or `LEFT_TO_THREAD`."""
@@ -201,16 +213,16 @@ class Writer:
 
     def _write_on_loop(self, jobs: list[WriteJob]) -> list[JobOutcome]:
         """Returns the outcomes, without jobs that are left to the thread."""
-        if not self._try_lock_on_loop(_size(jobs)):
+        if not self._try_lock_on_loop(write_jobs.size_of(jobs)):
             self._leave_to_thread(jobs)
             return []
         try:
             outcomes = self._perform(jobs)
         finally:
             self._lock.release()
-        locked = [each.job for each in outcomes if _is_locked(each)]
+        locked = [each.job for each in outcomes if write_jobs.is_locked_out(each)]
         self._leave_to_thread(locked)
-        return [each for each in outcomes if not _is_locked(each)] if locked else outcomes
+        return [each for each in outcomes if not write_jobs.is_locked_out(each)] if locked else outcomes
 
     def _try_lock_on_loop(self, size: int) -> bool:
         """Takes the lock if the loop may write. The thread holds it until all jobs that it took are done."""
@@ -222,23 +234,47 @@ class Writer:
             self._left.extend(jobs)
             self._woken.set()
 
-    # In the thread
+    # In the threads
 
     def _serve(self) -> None:
         while not self._stopping or self._left:
             if not self._left:
-                self._woken.wait(self._wait_s())
+                self._woken.wait()
             self._woken.clear()
             with self._lock:
                 outcomes = self._perform_some()
-            _resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
-            if self._is_checkpoint_due():
+            write_jobs.resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
+            if self._is_pause_due and self.broken is None:
                 with self._lock:
                     self._checkpoint()
 
     def _perform_some(self) -> list[JobOutcome]:
-        jobs = [self._left.popleft() for _ in range(min(len(self._left), BATCH_MAX))]
+        jobs, size = list[WriteJob](), 0
+        while self._left and size < GROUP_BYTES:
+            jobs.append(self._left.popleft())
+            size += JOB_BYTES + jobs[-1].size
         return self._perform_patiently(jobs) if jobs else []
+
+    def _serve_log(self) -> None:
+        while not self._stopping and self.broken is None:
+            self._log_woken.wait(self._wait_s())
+            self._log_woken.clear()
+            if self._is_write_back_due():
+                self._write_back_log()
+
+    def _write_back_log(self) -> None:
+        """Writes the log back while others commit."""
+        self._unsynced_since, self._logged = None, 0
+        if not self._files.is_same_database():
+            return  # the next commit reports it
+        try:
+            _, pages, _ = self._write_back.execute("pragma wal_checkpoint(passive)").fetchone()
+        except sqlite3.Error as error:
+            self._note_final_failure(error)
+            return
+        if pages * PAGE_BYTES >= PAUSE_TIMES * LOG_BYTES:
+            self._is_pause_due = True
+            self._woken.set()
 
     def _wait_s(self) -> float | None:
         since = self._unsynced_since
@@ -257,11 +293,11 @@ class Writer:
     def _perform(self, jobs: list[WriteJob]) -> list[JobOutcome]:
         """Commits all jobs in one transaction; if that fails, each in its own, so that only the failing one errs."""
         try:
-            results = self._commit([job.work for job in jobs], _size(jobs))
+            results = self._commit([job.work for job in jobs], write_jobs.size_of(jobs))
             return [JobOutcome(job, result) for job, result in zip(jobs, results, strict=True)]
         except Exception as error:
-            failed = [JobOutcome(job, _error_for_job(job, error)) for job in jobs]
-            if len(jobs) == 1 or self.broken is not None or _is_locked(failed[0]):
+            failed = [JobOutcome(job, write_jobs.error_for_job(job, error)) for job in jobs]
+            if len(jobs) == 1 or self.broken is not None or write_jobs.is_locked_out(failed[0]):
                 return failed
             return [outcome for job in jobs for outcome in self._perform([job])]
 
@@ -274,7 +310,7 @@ class Writer:
                 self._require_same_files()
             changes, self._cache.newest = self.connection.total_changes, 0
             self.connection.execute("begin immediate")
-            self._cache.bus.refresh(self.connection)
+            self._transaction_version = self._cache.bus.refresh(self.connection)
             results = [self._result(work) for work in works]
             unrecorded = self._count_unrecorded_commit(changes)
             crash_point("before commit")
@@ -282,11 +318,15 @@ class Writer:
             self.connection.execute("commit")
             took_s = time.perf_counter() - began
             crash_point("after commit")
+            if self.broken is not None:  # meanwhile, by the thread of the log
+                raise StoreBroken(self.broken)
             self._require_same_log()
             self._mark.advance(self._cache.newest, unrecorded)
         except BaseException as error:
             self._undo(error)
             raise
+        finally:
+            self._transaction_version = None
         self._note_commit(size, took_s)
         return results
 
@@ -303,24 +343,27 @@ class Writer:
         return increment_change_count(self.connection, UNRECORDED)
 
     def _note_commit(self, size: int, took_s: float) -> None:
-        """Notes how quick the disk is, and wakes the thread if a checkpoint is due."""
+        """Notes how quick the disk is, and wakes the thread of the log if it is due."""
         self._slowest_s = max(took_s, self._slowest_s * SLOWEST_DECAY)
         self._logged += COMMIT_BYTES + size
         if self._logged >= LOG_BYTES:
-            self._woken.set()
+            self._log_woken.set()
         if self._syncs and self._unsynced_since is None:
             self._unsynced_since = time.monotonic()
-            self._woken.set()
+            self._log_woken.set()
 
     def _undo(self, error: BaseException) -> None:
         """Rolls back, and records failures after which nothing may be acknowledged."""
         self._cache.reset()
-        if sqlite_code_of(error) in FINAL:
-            self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
+        self._note_final_failure(error)
         # SQLite may have rolled back by itself, and a rollback may fail like any other statement.
         with suppress(sqlite3.Error):
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
+
+    def _note_final_failure(self, error: BaseException) -> None:
+        if sqlite_code_of(error) in FINAL:
+            self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
 
     def _require_same_files(self) -> None:
         if not self._files.is_same_database():
@@ -339,53 +382,16 @@ class Writer:
         )
         return StoreBroken(self.broken)
 
-    def _is_checkpoint_due(self) -> bool:
+    def _is_write_back_due(self) -> bool:
         since = self._unsynced_since
         is_old = since is not None and time.monotonic() >= since + NORMAL_SYNC_S
-        return self.broken is None and (is_old or self._logged >= LOG_BYTES)
+        return is_old or self._logged >= LOG_BYTES
 
     def _checkpoint(self) -> None:
-        """Writes the log back to the database; with durability "normal" only this forces commits to the disk."""
-        self._unsynced_since, self._logged = None, 0
+        """Writes all of the log back; with durability "normal" only writing back forces commits to the disk."""
+        self._unsynced_since, self._logged, self._is_pause_due = None, 0, False
         try:
             self._require_same_files()
             self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except (sqlite3.Error, StoreFailed) as error:
             self._undo(error)
-
-
-def _error_for_job(job: WriteJob, error: Exception) -> Exception:
-    """The error for the caller of one job, from an error of the whole transaction."""
-    if not isinstance(error, FOREIGN):
-        return error
-    failure = store_failure_of(job.doing, error)
-    failure.__cause__ = error
-    return failure
-
-
-def _is_locked(outcome: JobOutcome) -> bool:
-    return isinstance(outcome.result, Exception) and is_locked(outcome.result.__cause__)
-
-
-def _size(jobs: list[WriteJob]) -> int:
-    return sum([job.size for job in jobs])
-
-
-def _resolve_on_loops(outcomes: list[JobOutcome]) -> None:
-    """Calls each loop once, however many of its tasks wait."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
-    for outcome in outcomes:
-        by_loop.setdefault(outcome.job.future.get_loop(), []).append(outcome)
-    for loop, its in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed, so no task waits
-            loop.call_soon_threadsafe(_resolve_futures, its)
-
-
-def _resolve_futures(outcomes: list[JobOutcome]) -> None:
-    for job, result in outcomes:
-        if job.future.done():  # its caller was cancelled
-            continue
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)

@@ -2,8 +2,8 @@
 
 Rule 1: records come in the order of the store, whole, and only after they are stored. Records of this process are sent
 at once. If positions are missing, because another process wrote or records came out of order, the store is read.
-Rule 2: a reader first catches up with the store by itself. It joins when little is missing, and reads once more. New
-records are held for it meanwhile.
+Rule 2: a reader first catches up with the store by itself. It joins when little is missing, and reads once more if
+records were fed meanwhile. New records are held for it until then.
 Rule 3: the stream of a run has the events of the runs below it, with their path, and ends with its own last event.
 """
 
@@ -30,6 +30,8 @@ PAGE = 200
 FRAME_MS = 30
 # Bytes of small records that are sent together.
 CHUNK_BYTES = 64 * 1024
+# Cached events.
+CACHE_BYTES = 1024 * 1024
 # Cached paths and crews of runs.
 PATHS_MAX = 10_000
 
@@ -54,15 +56,19 @@ T = TypeVar("T")
 Redact = Callable[[bytes], bytes]
 
 
-def encode_record(stored: StoredRecord, path: Sequence[str], redact: Redact, crew: str = "") -> EncodedRecord:
-    """Encodes a record; `path` is the sub-crew path of a run below another."""
+def encode_events(stored: StoredRecord, path: Sequence[str]) -> list[bytes]:
+    """The events of a record as JSON; `path` is the sub-crew path of a run below another."""
     below = {"path": list(path)} if parent_of(stored.run) else {}
-    events = [{**event, **below} for event in public_events(stored.run, stored.record)]
-    count, at = len(events), stored.position
-    texts = tuple(
-        b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), redact(_encode(event)))
-        for n, event in enumerate(events)
-    )
+    return [_encode({**event, **below}) for event in public_events(stored.run, stored.record)]
+
+
+def encode_record(stored: StoredRecord, bodies: list[bytes], redact: Redact, crew: str = "") -> EncodedRecord:
+    """A record as streams send it, without secrets."""
+    whole = b"\n".join(bodies)
+    if redact(whole) != whole:  # seldom: one search for secrets serves all events
+        bodies = [redact(body) for body in bodies]
+    count, at = len(bodies), stored.position
+    texts = tuple(b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), body) for n, body in enumerate(bodies))
     ends = any(isinstance(event, RunFinished) for event in stored.record.events)
     return EncodedRecord(at, stored.run, stored.record.seq, texts, ends, crew)
 
@@ -96,6 +102,24 @@ def _cache_value(known: dict[str, T], run: str, value: T) -> None:
     known[run] = value
 
 
+class EventCache:
+    """Events as JSON, of the records that were encoded last: readers that come together read the same ones."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[int, str, int], list[bytes]] = {}
+        self._size = 0
+
+    def bodies_of(self, stored: StoredRecord, path: Sequence[str]) -> list[bytes]:
+        key = (stored.position, stored.run, stored.record.seq)
+        found = self._bodies.get(key)
+        if found is None:
+            found = self._bodies[key] = encode_events(stored, path)
+            self._size += sum(map(len, found))
+            while self._size > CACHE_BYTES:
+                self._size -= sum(map(len, self._bodies.pop(next(iter(self._bodies)))))
+        return found
+
+
 class EventFeed:
     """Sends records from the store and from the runner to readers."""
 
@@ -106,6 +130,7 @@ class EventFeed:
         self._early: dict[int, StoredRecord] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._crews: dict[str, str] = {}  # crews of outermost runs
+        self._cache = EventCache()
         self._woken = asyncio.Event()
         self._closing = ""
         # Readers that were sent something in this frame.
@@ -229,19 +254,22 @@ class EventFeed:
     async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
         """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
+        fed_before = self._position
         async for text in self._stream_backlog(reader, joins=follow):
             yield text
         if follow and not reader.is_over:
             self._add_reader(reader)
             try:
-                async for text in self._stream_backlog(reader):
-                    yield text
+                if self._position != fed_before:  # else nothing was fed that the first pages may not have had
+                    async for text in self._stream_backlog(reader):
+                        yield text
                 reader.release_held()
                 while (waiting := await reader.read_waiting()) is not None:
                     yield waiting
                     self._begin_frame(reader)
             finally:
                 self._remove_reader(reader)
+        # By itself: a reader that takes nothing is noticed by a send after the one that filled its buffer.
         yield closing_frame(reader.closing or (RUN_OVER if reader.is_over else END))
 
     def _begin_frame(self, reader: Reader) -> None:
@@ -271,9 +299,8 @@ class EventFeed:
         return self._encode_stored(stored)
 
     def _encode_stored(self, stored: StoredRecord) -> EncodedRecord:
-        return encode_record(
-            stored, self._paths.get(stored.run, ()), self._redact, self._crews.get(root_of(stored.run), "")
-        )
+        bodies = self._cache.bodies_of(stored, self._paths.get(stored.run, ()))
+        return encode_record(stored, bodies, self._redact, self._crews.get(root_of(stored.run), ""))
 
     async def _read_page(self, reader: Reader, position: int) -> Sequence[StoredRecord]:
         if reader.run:

@@ -6,7 +6,7 @@ from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from interlock.adapters.config.server_settings import ServerSettings
 from interlock.errors import RequestRefused
@@ -71,6 +71,7 @@ class _StreamResponse(EventSourceResponse):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._is_writing_paused = scope.get("state", {}).get("is_writing_paused")
         try:
             await super().__call__(scope, receive, send)
         except SendTimeoutError:
@@ -79,6 +80,13 @@ class _StreamResponse(EventSourceResponse):
                 abort()
         finally:
             self._streams.release_stream(self._caller)
+
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        """Sends; only a send that may wait for its reader needs the timer."""
+        if self._is_writing_paused is not None and not self._is_writing_paused():
+            await send(message)
+        else:
+            await super()._send_with_timeout(send, message)
 
 
 def accepts_event_stream(request: Request) -> bool:

@@ -1,6 +1,7 @@
 """Reasoning and usage of chat completions, as servers write them."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,21 +12,23 @@ from interlock.adapters.models.openai.chat_stream import ChatStream
 from interlock.adapters.models.openai.endpoint import Endpoint, Server
 from interlock.engine.events import ReasoningBlock, Usage
 from interlock.engine.state import TurnMessage
-from interlock.ports import ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 from tests.adapters.hostile_server import chunk
 
 HERE = Endpoint(server=Server("here"), url="http://here/v1", provider="house", source="house")
 CALL = {"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}}
 
 
+def reasoning_in(pieces: Iterable[Delta | ReasoningDelta]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, ReasoningDelta))
+
+
 def reply_of(*chunks: dict[str, Any]) -> tuple[str, ModelReply]:
     """What is shown of the reasoning, and the reply."""
     stream, shown = ChatStream(HERE, KnownSecrets(), key="r:1", tools={}), ""
     for each in (*chunks, chunk(finish="stop")):
-        stream.add_payload(json.dumps(each).encode())
-        shown += stream.take_reasoning()
-    stream.flush_text()
-    return shown + stream.take_reasoning(), stream.reply(is_framed=True)
+        shown += reasoning_in(stream.add_payloads([json.dumps(each).encode()]))
+    return shown + reasoning_in(stream.flush()), stream.reply(is_framed=True)
 
 
 def sent_back(reply: ModelReply) -> dict[str, Any]:
@@ -131,3 +134,26 @@ def test_details_of_openrouter_are_put_together_and_go_back_whole() -> None:
 )
 def test_cached_and_reasoned_tokens_are_parts_of_the_whole(usage: dict[str, Any], counted: Usage) -> None:
     assert reply_of(chunk("Fine."), {"choices": [], "usage": usage})[1].usage == counted
+
+
+def test_what_comes_in_one_read_keeps_its_order_and_is_few_pieces() -> None:
+    said = [
+        *(chunk(reasoning=word) for word in ("Hm, ", "two ", "and two.")),
+        *(chunk(word) for word in ("It ", "is ", "four.")),
+        chunk(" So.", reasoning="Really?"),
+        *(chunk(reasoning=word) for word in ("Yes", "!")),
+        chunk(" Done."),
+        chunk(finish="stop"),
+    ]
+    stream = ChatStream(HERE, KnownSecrets(), key="r:1", tools={})
+    pieces = list(stream.add_payloads([*(json.dumps(each).encode() for each in said), b"[DONE]"]))
+    assert pieces == [
+        ReasoningDelta("Hm, two and two."),
+        Delta("It is four."),
+        ReasoningDelta("Really?"),
+        Delta(" So."),
+        ReasoningDelta("Yes!"),
+        Delta(" Done."),
+    ]
+    assert list(stream.flush()) == [] and stream.is_done
+    assert stream.reply(is_framed=True).text == "It is four. So. Done."

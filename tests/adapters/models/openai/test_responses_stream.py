@@ -1,6 +1,7 @@
 """Streams of the Responses API that are not as they should be."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.openai.endpoint import RESPONSES, Endpoint, Server
 from interlock.adapters.models.openai.responses_stream import ResponsesStream
 from interlock.errors import ModelRefused, ModelUnavailable, PromptTooLong
-from interlock.ports import ModelReply
+from interlock.ports import Delta, ModelReply, ReasoningDelta
 
 HERE = Endpoint(server=Server("here"), url="http://here/v1", api=RESPONSES, provider="openai", source="openai")
 DONE: dict[str, Any] = {"type": "response.completed", "response": {"usage": {"input_tokens": 3, "output_tokens": 2}}}
@@ -23,13 +24,16 @@ def item(**fields: Any) -> dict[str, Any]:
     return {"type": "response.output_item.done", "item": fields}
 
 
+def reasoning_in(pieces: Iterable[Delta | ReasoningDelta]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, ReasoningDelta))
+
+
 def reply_of(*events: dict[str, Any] | bytes) -> tuple[str, ModelReply]:
     stream, shown = ResponsesStream(HERE, KnownSecrets(), key="r:1", tools={"mcp_look": "mcp:look"}), ""
     for event in events:
-        stream.add_payload(event if isinstance(event, bytes) else json.dumps(event).encode())
-        shown += stream.take_reasoning()
-    stream.flush_text()
-    return shown + stream.take_reasoning(), stream.reply(is_framed=True)
+        payload = event if isinstance(event, bytes) else json.dumps(event).encode()
+        shown += reasoning_in(stream.add_payloads([payload]))
+    return shown + reasoning_in(stream.flush()), stream.reply(is_framed=True)
 
 
 def test_events_that_nobody_knows_are_skipped() -> None:

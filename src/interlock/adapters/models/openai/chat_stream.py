@@ -22,8 +22,6 @@ from interlock.engine.events import ReasoningBlock, Usage
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort
 from interlock.ports import ModelReply
 
-DONE = b"[DONE]"
-
 # Fields of reasoning: DeepSeek, Kimi, GLM and others have the first, OpenRouter and vLLM the second.
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 # OpenRouter's list of what its providers gave, with their signatures.
@@ -91,20 +89,25 @@ class ChatStream(ReplyAssembly):
         self._details: list[dict[str, Any]] = []
         self.finish_reason = ""
 
-    def add_payload(self, payload: bytes) -> str:
-        """Adds a payload and returns its text."""
-        if payload == DONE:
-            self.is_done = True
-            return ""
-        chunk = self._read(payload)
+    def on_stream_done(self) -> None:
+        self.is_done = True
+
+    def _plain_text_of(self, chunk: _Chunk) -> str | None:
+        if chunk.error is not None or chunk.usage is not None or not chunk.choices or len(chunk.choices) != 1:
+            return None
+        choice = chunk.choices[0]
+        delta = choice.delta
+        if delta is None or choice.index != 0 or choice.finish_reason is not None or delta.content is None:
+            return None
+        return delta.content if delta == _Delta(content=delta.content) else None
+
+    def _apply(self, chunk: _Chunk) -> str:
         if chunk.error is not None:
             raise failure_of(self._server, self._keys, None, chunk.error)
         if chunk.usage is not None:
             self.usage = _usage(chunk.usage)
         if not chunk.choices:
             return ""
-        if len(chunk.choices) == 1 and chunk.choices[0].index == 0:  # nearly always
-            return self._apply_choice(chunk.choices[0])
         return "".join(self._apply_choice(choice) for choice in chunk.choices if choice.index == 0)
 
     def reply(self, *, is_framed: bool) -> ModelReply:
@@ -154,7 +157,7 @@ class ChatStream(ReplyAssembly):
             self._refusal.append(self._count_text(delta.refusal))
         if not delta.content:
             return ""
-        return self._append_text(self._stream.add(self._count_text(delta.content)))
+        return self._add_text(delta.content)
 
     def _add_tool_piece(self, piece: _ToolPiece) -> None:
         call = self._call_of(piece)

@@ -17,7 +17,7 @@ import msgspec
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.openai.call_deadlines import CallDeadlines
 from interlock.adapters.models.openai.chat_request import chat_body, tool_names
-from interlock.adapters.models.openai.chat_stream import DONE, ChatStream
+from interlock.adapters.models.openai.chat_stream import ChatStream
 from interlock.adapters.models.openai.connections import Connections
 from interlock.adapters.models.openai.constrained_decoding import (
     SCHEMA,
@@ -29,7 +29,7 @@ from interlock.adapters.models.openai.constrained_decoding import (
 from interlock.adapters.models.openai.endpoint import RESPONSES, Endpoint
 from interlock.adapters.models.openai.event_lines import EventLines
 from interlock.adapters.models.openai.provider_failures import body_as_error, failure_of, retry_after_ms
-from interlock.adapters.models.openai.reply_assembly import ReplyAssembly
+from interlock.adapters.models.openai.reply_assembly import DONE, ReplyAssembly
 from interlock.adapters.models.openai.responses_request import responses_body
 from interlock.adapters.models.openai.responses_stream import ResponsesStream
 from interlock.adapters.models.typed_output import OutputPlan, plan_output, without_thoughts
@@ -105,17 +105,13 @@ class OpenAICompatibleModel:
                 size += len(data)
                 if size > limits.reply_bytes_max * STREAM_SHARE or lines.is_overlong:
                     raise ReplyTooLarge(self.endpoint.server.name, limits.reply_bytes_max)
-                text = "".join(map(stream.add_payload, lines.add(data)))
-                if stream.new_reasoning:
-                    yield ReasoningDelta(stream.take_reasoning())
-                if text and not is_json:
-                    yield Delta(text)
+                for piece in stream.add_payloads(lines.add(data)):
+                    if not is_json or isinstance(piece, ReasoningDelta):
+                        yield piece
             last = (payload for payload in lines.last() if is_framed or payload == DONE)
-            text = "".join(map(stream.add_payload, last)) + stream.flush_text()
-            if stream.new_reasoning:
-                yield ReasoningDelta(stream.take_reasoning())
-            if text and not is_json:
-                yield Delta(text)
+            for piece in (*stream.add_payloads(last), *stream.flush()):
+                if not is_json or isinstance(piece, ReasoningDelta):
+                    yield piece
             await _wait_for_end(pieces)
         try:
             reply = stream.reply(is_framed=is_framed)

@@ -4,12 +4,15 @@ Rule 1: one call, one connection. Each has its own transport, because a shared p
 request, which is slow with a thousand calls at once.
 Rule 2: nothing is read from the environment: no proxy, no .netrc. A proxy is named in the host's file.
 Rule 3: certificates are always checked.
-Rule 4: connections belong to an event loop: they are closed before it ends, and opened again in the next.
+Rule 4: the chunks of one read are merged (`merged_chunks`).
+Rule 5: connections belong to an event loop: they are closed before it ends, and opened again in the next.
 """
 
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from interlock.adapters.models.openai.merged_chunks import MergingBackend
 
 if TYPE_CHECKING:
     import ssl
@@ -58,4 +61,9 @@ class Connections:
         from httpx2 import AsyncHTTPTransport, Limits
 
         limits = Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_SECONDS)
-        return AsyncHTTPTransport(verify=self.ssl_context(), trust_env=False, limits=limits, proxy=self._proxy)
+        transport = AsyncHTTPTransport(verify=self.ssl_context(), trust_env=False, limits=limits, proxy=self._proxy)
+        # httpx2 does not pass this option of httpcore2 on. Only speed depends on it.
+        pool = transport._pool
+        if hasattr(pool, "_network_backend"):
+            pool._network_backend = MergingBackend(pool._network_backend)  # type: ignore[assignment]
+        return transport

@@ -17,9 +17,21 @@ class EventLines:
         self._ended_in_cr = False
 
     def add(self, data: bytes) -> list[bytes]:
-        is_between = not (self._pieces or self._data or self._ended_in_cr)
-        if is_between and (payload := _lone_payload(data)):
-            return [payload]
+        if self._ended_in_cr or b"\r" in data:
+            return self._add_lines(data)
+        found: list[bytes] = []
+        if self._pieces or self._data:
+            rest, blank, data = data.partition(b"\n\n")
+            found = self._add_lines(rest + blank)
+        *events, rest = data.split(b"\n\n")
+        for event in events:
+            if not event.startswith(DATA) or b"\n" in event:
+                found += self._add_lines(event + b"\n\n")
+            elif payload := event[len(DATA) :].strip():  # nearly all are one line of data
+                found.append(payload)
+        return found + self._add_lines(rest) if rest else found
+
+    def _add_lines(self, data: bytes) -> list[bytes]:
         *lines, rest = self._with_plain_breaks(data).split(b"\n")
         if lines and self._pieces:
             lines[0] = self._pop_partial_line() + lines[0]
@@ -62,9 +74,3 @@ class EventLines:
         self._size -= sum(map(len, self._data))
         self._data = []
         return payload
-
-
-def _lone_payload(data: bytes) -> bytes:
-    """The payload of bytes that are one whole event of one line, as most servers send them; else empty."""
-    is_lone = data.startswith(DATA) and data.endswith(b"\n\n") and data.count(b"\n") == 2 and b"\r" not in data
-    return data[len(DATA) :].strip() if is_lone else b""

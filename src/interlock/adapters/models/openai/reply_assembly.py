@@ -10,7 +10,10 @@ from interlock.adapters.models.openai.endpoint import Endpoint
 from interlock.engine.events import ReasoningBlock, ToolRequest, Usage
 from interlock.errors import ModelUnavailable, ReplyTooLarge
 from interlock.limits import USAGE_MAX
-from interlock.ports import ModelReply
+from interlock.ports import Delta, ModelReply, ReasoningDelta
+
+# The payload that ends a stream.
+DONE = b"[DONE]"
 
 # A reply with more tool calls is broken.
 TOOL_CALLS_MAX = 128
@@ -28,33 +31,82 @@ class ReplyAssembly(ABC):
         self._texts: list[str] = []
         self.usage = Usage()  # as the provider counts it
         self._refusal: list[str] = []
-        self.new_reasoning = ""  # what has arrived since it was last taken
+        self._new_reasoning = ""  # what has arrived since it was last taken
         self.is_done = False
 
+    def add_payloads(self, payloads: Iterable[bytes]) -> list[Delta | ReasoningDelta]:
+        """Adds payloads, and returns what they say in its order: texts with no reasoning between them are one piece."""
+        said: list[Delta | ReasoningDelta] = []
+        plain: list[str] = []
+        for payload in payloads:
+            if payload == DONE:
+                self.on_stream_done()
+                continue
+            event = self._read(payload)
+            if (text := self._plain_text_of(event)) is not None:
+                plain.append(text)
+                continue
+            if plain:
+                self._say_text(said, self._add_text("".join(plain)))
+                plain.clear()
+            self._say_text(said, self._apply(event))
+        if plain:
+            self._say_text(said, self._add_text("".join(plain)))
+        elif self._new_reasoning:
+            self._say_reasoning(said)
+        return said
+
+    def _say_text(self, said: list[Delta | ReasoningDelta], text: str) -> None:
+        """Adds text after the reasoning that came before it."""
+        if self._new_reasoning:
+            self._say_reasoning(said)
+        if text:
+            last = said.pop().text if said and isinstance(said[-1], Delta) else ""
+            said.append(Delta(last + text))
+
+    def _say_reasoning(self, said: list[Delta | ReasoningDelta]) -> None:
+        last = said.pop().text if said and isinstance(said[-1], ReasoningDelta) else ""
+        said.append(ReasoningDelta(last + self._new_reasoning))
+        self._new_reasoning = ""
+
     @abstractmethod
-    def add_payload(self, payload: bytes) -> str:
-        """Adds a payload and returns its text."""
+    def on_stream_done(self) -> None:
+        """Notes that the server has said that the stream ends."""
+
+    @abstractmethod
+    def _read(self, payload: bytes) -> Any:
+        """The event of a payload."""
+
+    @abstractmethod
+    def _plain_text_of(self, event: Any) -> str | None:
+        """The text of an event that says nothing else; None for any other. Nearly all have one."""
+
+    @abstractmethod
+    def _apply(self, event: Any) -> str:
+        """Adds any other event, and returns its text."""
 
     @abstractmethod
     def reply(self, *, is_framed: bool) -> ModelReply:
         """The complete reply; `is_framed` tells that the end of the body was seen, so nothing is missing."""
 
-    def flush_text(self) -> str:
-        """Returns the text that was held back; called when there is no more."""
-        if self._reasoning_stream is not None:
-            self.new_reasoning += self._reasoning_stream.flush()
-        return self._append_text(self._stream.flush())
-
-    def take_reasoning(self) -> str:
-        taken, self.new_reasoning = self.new_reasoning, ""
-        return taken
+    def flush(self) -> list[Delta | ReasoningDelta]:
+        """Returns what was held back; called when there is no more."""
+        said: list[Delta | ReasoningDelta] = []
+        if self._reasoning_stream is not None and (rest := self._reasoning_stream.flush()):
+            said.append(ReasoningDelta(rest))
+        if rest := self._stream.flush():
+            self._texts.append(rest)
+            said.append(Delta(rest))
+        return said
 
     def _show_reasoning(self, text: str) -> None:
         if self._reasoning_stream is None:
             self._reasoning_stream = RedactingStream(self._keys)
-        self.new_reasoning += self._reasoning_stream.add(text)
+        self._new_reasoning += self._reasoning_stream.add(text)
 
-    def _append_text(self, text: str) -> str:
+    def _add_text(self, text: str) -> str:
+        """Adds text of the reply; returns what of it can be shown."""
+        text = self._stream.add(self._count_text(text))
         if text:
             self._texts.append(text)
         return text

@@ -60,12 +60,13 @@ class ResponsesStream(ReplyAssembly):
         self._items: list[dict[str, Any]] = []
         self._end = self._why = ""
 
-    def add_payload(self, payload: bytes) -> str:
-        if payload == b"[DONE]":  # some servers end every stream so
-            return ""
-        event = self._read(payload)
-        if event.type == TEXT and isinstance(event.delta, str):
-            return self._append_text(self._stream.add(self._count_text(event.delta)))
+    def on_stream_done(self) -> None:
+        """Says nothing here: some servers end every stream so."""
+
+    def _plain_text_of(self, event: _Event) -> str | None:
+        return event.delta if event.type == TEXT and isinstance(event.delta, str) else None
+
+    def _apply(self, event: _Event) -> str:
         self._add_event(event)
         return ""
 

@@ -1,0 +1,64 @@
+"""Jobs of the writer: a piece of work, and the future of the task that waits for its commit."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from interlock.adapters.sqlite.failures import FOREIGN, is_locked, store_failure_of
+from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection, WriterCache], T]
+
+
+class WriteJob(NamedTuple):
+    doing: str
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    size: int
+
+
+class JobOutcome(NamedTuple):
+    """`result` is the result of the work, or the exception for its caller."""
+
+    job: WriteJob
+    result: Any
+
+
+def error_for_job(job: WriteJob, error: Exception) -> Exception:
+    """The error for the caller of one job, from an error of the whole transaction."""
+    if not isinstance(error, FOREIGN):
+        return error
+    failure = store_failure_of(job.doing, error)
+    failure.__cause__ = error
+    return failure
+
+
+def is_locked_out(outcome: JobOutcome) -> bool:
+    return isinstance(outcome.result, Exception) and is_locked(outcome.result.__cause__)
+
+
+def size_of(jobs: list[WriteJob]) -> int:
+    return sum([job.size for job in jobs])
+
+
+def resolve_on_loops(outcomes: list[JobOutcome]) -> None:
+    """Calls each loop once, however many of its tasks wait."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
+    for outcome in outcomes:
+        by_loop.setdefault(outcome.job.future.get_loop(), []).append(outcome)
+    for loop, its in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
+            loop.call_soon_threadsafe(resolve_futures, its)
+
+
+def resolve_futures(outcomes: list[JobOutcome]) -> None:
+    for job, result in outcomes:
+        if job.future.done():  # its caller was cancelled
+            continue
+        if isinstance(result, Exception):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)
