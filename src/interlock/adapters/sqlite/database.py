@@ -25,6 +25,7 @@ from interlock.adapters.files.private_files import make_private_folder
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
+from interlock.adapters.sqlite.runs.tail import fill_at_opening
 from interlock.adapters.sqlite.writer import Work, Writer
 from interlock.errors import StoreBroken, StoreFailed, UsageError
 
@@ -198,7 +199,9 @@ def _open_database(
             writing.execute(f"pragma {setting}").fetchone()
         migrations.migrate(writing)
         reading.execute("pragma query_only = on")
-        return reading, writing, data_folder.open_mark(path.parent, writing, marked)
+        mark = data_folder.open_mark(path.parent, writing, marked)
+        fill_at_opening(writing)
+        return reading, writing, mark
     except BaseException:
         reading.close()
         writing.close()

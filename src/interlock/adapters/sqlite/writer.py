@@ -31,6 +31,7 @@ from interlock.adapters.files.newest_mark import NewestMark
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
+from interlock.adapters.sqlite.runs import tail
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.errors import RunError, StoreBroken, StoreFailed
 
@@ -276,6 +277,8 @@ class Writer:
             self.connection.execute("begin immediate")
             self._cache.bus.refresh(self.connection)
             results = [self._result(work) for work in works]
+            if self._cache.newest >= self._cache.filled + tail.TAIL_MAX:
+                tail.fill_tail(self.connection, self._cache)
             unrecorded = self._count_unrecorded_commit(changes)
             crash_point("before commit")
             began = time.perf_counter()

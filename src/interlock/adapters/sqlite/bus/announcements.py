@@ -18,13 +18,13 @@ import msgspec
 
 from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, first_record_after
 from interlock.adapters.sqlite.bus.record_presence import (
-    SELECT_AT_SEQ,
+    SELECT_AT,
     SELECT_BELOW,
     SELECT_FROM,
     PresentRecord,
     read_presence,
 )
-from interlock.adapters.sqlite.runs.run_queries import newest_position
+from interlock.adapters.sqlite.runs.places import newest_position, position_at
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.naming import NAME_CHARS, place_in_series
@@ -176,7 +176,8 @@ def _rows_with_ids(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterat
     with closing(connection.execute("select number, run from runs order by number desc")) as runs:
         for number, run in runs:
             for seq in sorted(seqs.pop(presence_series(run), ())):
-                yield from _rows_from_records(connection, SELECT_AT_SEQ, number, seq)
+                position = position_at(connection, number, seq) or 0
+                yield from _rows_from_records(connection, SELECT_AT, position)
             if not seqs:
                 return
 

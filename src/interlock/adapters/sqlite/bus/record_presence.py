@@ -38,8 +38,7 @@ _SELECT = (
 SELECT_AFTER = _SELECT.format("position > ?", "")
 SELECT_FROM = _SELECT.format("position >= ?", "")
 SELECT_BELOW = _SELECT.format("position < ?", "desc")
-SELECT_OF_RUN = _SELECT.format("records.run = ?", "")
-SELECT_AT_SEQ = _SELECT.format("records.run = ? and records.seq = ?", "")
+SELECT_AT = _SELECT.format("position = ?", "")
 
 
 class PresentRecord(NamedTuple):

@@ -1,26 +1,59 @@
 """The cache of the writer beside its connection."""
 
+from typing import Any
+
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
-from interlock.adapters.sqlite.runs.run_head import RunHead
+from interlock.adapters.sqlite.runs.run_head import RunHead, row_values, update_values
+from interlock.ports import RunRow
 
 # Runs whose rows are cached. Released runs are removed, so only live ones count.
 CACHED_RUNS_MAX = 10_000
 
 
+class LiveHead:
+    """The end of a run that this store owns: its row as of the newest record, and where that record is.
+
+    Position 0 stands for the row: it holds the link of the newest record.
+    """
+
+    __slots__ = ("epoch", "fixed_crc", "link", "number", "owner", "position", "row", "seq")
+
+    def __init__(self, head: RunHead, position: int = 0) -> None:
+        self.number, self.owner, self.epoch, self.fixed_crc = head.number, head.owner, head.epoch, head.fixed_crc
+        self.row: RunRow = head.as_row()
+        self.seq, self.link, self.position = head.seq, head.link, position
+
+    def advance(self, row: RunRow, seq: int, link: bytes, position: int) -> None:
+        self.row, self.seq, self.link, self.position = row, seq, link, position
+
+    def row_update(self) -> tuple[Any, ...]:
+        """The values of `UPDATE_ROW`."""
+        row = self.row
+        changing = row_values(row.status, row.reason, row.agent, self.seq, row.updated_at, row.usage, self.link)
+        return update_values(self.fixed_crc, changing, self.number, self.owner, self.epoch)
+
+
 class WriterCache:
-    """The rows of live runs by their ids, the state of the bus, and the newest position of a transaction."""
+    """The rows of live runs by their ids, the state of the bus, and how far records and the tail have come."""
 
     def __init__(self) -> None:
-        self.heads: dict[str, RunHead] = {}
+        self.heads: dict[str, LiveHead] = {}
+        self.behind: dict[str, LiveHead] = {}  # those whose row is behind
         self.bus = BusCache()
         self.newest = 0  # the position of the newest record of this transaction
+        self.filled = 0  # the position to which the tail was filled, as far as is known
 
-    def put_head(self, run: str, head: RunHead) -> None:
+    def put_head(self, run: str, head: LiveHead) -> None:
         if len(self.heads) >= CACHED_RUNS_MAX:
             self.heads.clear()
         self.heads[run] = head
 
+    def forget_run(self, run: str) -> None:
+        self.heads.pop(run, None)
+        self.behind.pop(run, None)
+
     def reset(self) -> None:
         self.heads.clear()
+        self.behind.clear()
         self.bus.reset()
-        self.newest = 0
+        self.newest = self.filled = 0
