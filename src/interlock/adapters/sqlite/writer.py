@@ -273,9 +273,9 @@ class Writer:
         try:
             if time.perf_counter() > self._checked_at + CHECKED_S:
                 self._require_same_files()
-            changes, self._cache.newest = self.connection.total_changes, 0
+            changes = self.connection.total_changes
             self.connection.execute("begin immediate")
-            self._cache.bus.refresh(self.connection)
+            self._cache.refresh(self.connection)
             results = [self._result(work) for work in works]
             if self._cache.newest >= self._cache.filled + tail.TAIL_MAX:
                 tail.fill_tail(self.connection, self._cache)

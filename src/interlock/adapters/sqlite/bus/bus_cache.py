@@ -25,12 +25,17 @@ class BusCache:
         self.head: int | None = None
         self._active, self._is_active_current = SqliteActiveAgents(), False
 
-    def refresh(self, connection: sqlite3.Connection) -> None:
-        """Drops what another process has changed. Call it in a transaction, before all else."""
+    def refresh(self, connection: sqlite3.Connection) -> bool:
+        """Drops what another process has changed, and returns whether one has committed.
+
+        Call it in a transaction, before all else.
+        """
         version = connection.execute("pragma data_version").fetchone()[0]
-        if version != self._version:
-            self._version, self.head, self._is_current = version, None, False
-            self._is_active_current = False
+        if version == self._version:
+            return False
+        self._version, self.head, self._is_current = version, None, False
+        self._is_active_current = False
+        return True
 
     def active_agents(self, connection: sqlite3.Connection) -> SqliteActiveAgents:
         if not self._is_active_current:

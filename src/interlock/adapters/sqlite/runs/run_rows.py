@@ -3,8 +3,8 @@
 Rule 1: a record's crc is stored xored with the number of its run, so a record that ends up in another run is noticed
 as soon as that record is read.
 Rule 2: the statement that adds a record is fenced: it adds nothing unless the run has the same owner and epoch, and its
-newest record the same link, which stands for the run's id, its seq and all that was ever appended to it. Only its owner
-appends to a run, so what is cached of a run is right while owner and epoch are.
+newest record the same link, which stands for the run's id, its seq and all that was ever appended to it. Which record
+is the newest is cached, and dropped as soon as another process has stored one of that run.
 Rule 3: a row is written with a record only if the record does not tell what it would be (`tail`).
 """
 

@@ -1,13 +1,21 @@
 """The cache of the writer beside its connection."""
 
+import sqlite3
 from typing import Any
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
+from interlock.adapters.sqlite.runs.places import newest_position
 from interlock.adapters.sqlite.runs.run_head import RunHead, row_values, update_values
 from interlock.ports import RunRow
 
 # Runs whose rows are cached. Released runs are removed, so only live ones count.
 CACHED_RUNS_MAX = 10_000
+
+
+# The runs that have records after a position.
+_RUNS_AFTER = (
+    "select distinct runs.run from records cross join runs on runs.number = records.run where records.position > ?"
+)
 
 
 class LiveHead:
@@ -41,7 +49,18 @@ class WriterCache:
         self.behind: dict[str, LiveHead] = {}  # those whose row is behind
         self.bus = BusCache()
         self.newest = 0  # the position of the newest record of this transaction
+        self._seen = 0  # the position of the newest record of the transactions before
         self.filled = 0  # the position to which the tail was filled, as far as is known
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Drops what another process has changed. Call it in a transaction, before all else."""
+        self._seen, self.newest = self.newest or self._seen, 0
+        if not self.bus.refresh(connection):
+            return
+        if self.heads:
+            for (run,) in connection.execute(_RUNS_AFTER, (self._seen,)).fetchall():
+                self.forget_run(run)
+        self._seen = newest_position(connection)
 
     def put_head(self, run: str, head: LiveHead) -> None:
         if len(self.heads) >= CACHED_RUNS_MAX:
