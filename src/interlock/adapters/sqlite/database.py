@@ -47,10 +47,17 @@ def leak_connection(connection: sqlite3.Connection) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
+class ThisProcess:
+    """The id of this process, which a fork changes: to ask for it with every use would be a system call each."""
+
+    pid = os.getpid()
+
+
 _open_databases: "WeakSet[Database]" = WeakSet()
 
 
 def _after_fork_in_child() -> None:
+    ThisProcess.pid = os.getpid()
     for database in list(_open_databases):
         database.release_after_fork()
 
@@ -92,7 +99,7 @@ class Database:
 
     def _set_up(self, folder: str | os.PathLike[str], connect: Connect) -> None:
         self.folder = Path(folder).absolute()
-        self._pid = os.getpid()
+        self._pid = ThisProcess.pid
         self._closed = False
         self._connect, self._mode = connect, "rw"
         self._more: list[sqlite3.Connection] = []
@@ -171,7 +178,7 @@ class Database:
         self._owner.close()
 
     def _require_this_process(self) -> None:
-        if os.getpid() != self._pid:
+        if ThisProcess.pid != self._pid:
             raise StoreFailed("the store was opened before a fork and cannot be used after it; open it in the child")
 
     def _require_usable(self) -> None:

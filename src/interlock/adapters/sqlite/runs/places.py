@@ -26,7 +26,7 @@ INSERT_PLACES = (
     "insert or ignore into places (run, seq, position, length)"  # noqa: S608 - constants
     " select run, min(seq), min(position), count(*) from (select run, seq, position,"
     " position - row_number() over (partition by run order by position) as gap from records"
-    f" where position > ?) group by run, gap, position >> {LENGTH_BITS:d}"
+    f" where position > ?) group by run, gap, (position - 1) >> {LENGTH_BITS:d}"
 )
 
 PLACES: tuple[str, tuple[str, ...]] = (
