@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_the_log_is_asked_only_when_its_folder_has_changed(
         asked.append(Path(path).name)
         return stat(path)
 
-    monkeypatch.setattr(database_files.os, "stat", counting)
+    monkeypatch.setattr(database_files, "os", SimpleNamespace(stat=counting))
     make_old(tmp_path)
     for _ in range(100):
         assert files.is_same_log()

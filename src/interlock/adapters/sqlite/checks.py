@@ -101,7 +101,7 @@ def _places(connection: sqlite3.Connection) -> Findings:
     if places.has_wrong_places(connection):
         yield "the index of records does not match them; 'interlock compact' makes it again"
     query = "select count(*) from records where position > ?"
-    filled, newest = places.filled_position(connection), places.newest_position(connection)
+    filled, newest = places.tail_start(connection), places.newest_position(connection)
     if filled and (missing := newest - filled - connection.execute(query, (filled,)).fetchone()[0]):
         yield f"{missing} of the newest records are missing; restore them from a backup"
 

@@ -67,8 +67,8 @@ _WRONG_PLACE = (
 )
 
 
-def filled_position(connection: sqlite3.Connection) -> int:
-    """The position up to which the rows of runs and the places of records are filled; 0 if that is damaged."""
+def tail_start(connection: sqlite3.Connection) -> int:
+    """The position after which the tail starts: rows of runs and places are filled up to it. 0 if it is damaged."""
     return change_count_or_none(connection, FILLED) or 0
 
 
@@ -78,7 +78,7 @@ def newest_position(connection: sqlite3.Connection) -> int:
 
 def position_at(connection: sqlite3.Connection, number: int, seq: int) -> int | None:
     """The position of a run's last record that begins at a seq or before it."""
-    filled = filled_position(connection)
+    filled = tail_start(connection)
     found = connection.execute(_IN_TAIL, (filled, number, seq)).fetchone()
     if found is None and filled:
         found = connection.execute(_IN_PLACES, (number, seq)).fetchone()
@@ -89,7 +89,7 @@ def rows_from(
     connection: sqlite3.Connection, columns: str, number: int, seq: int = 0, position: int = 0
 ) -> Iterator[Sequence[Any]]:
     """The records of a run in their order, from a position on; `seq` is that of the record there."""
-    filled = filled_position(connection)
+    filled = tail_start(connection)
     named = ", ".join(f"records.{each}" for each in columns.split(", "))
     stored = connection.execute(_ROWS_IN_PLACES.format(named), (number, seq, position)) if filled else iter(())
     return chain(stored, connection.execute(_ROWS_IN_TAIL.format(named), (filled, number, position)))
@@ -97,7 +97,7 @@ def rows_from(
 
 def positions_after(connection: sqlite3.Connection, numbers: Iterable[int], position: int) -> Iterator[int]:
     """The positions of records of some runs, in their order."""
-    filled, runs = filled_position(connection), msgspec.json.encode(list(numbers)).decode()
+    filled, runs = tail_start(connection), msgspec.json.encode(list(numbers)).decode()
     of_runs = "run in (select value from json_each(?))"
     query = f"select position, length from places where {of_runs} and position + length - 1 > ? order by position"  # noqa: S608 - constants
     for first, length in connection.execute(query, (runs, position)) if filled else ():
@@ -137,7 +137,7 @@ def make_places_again(connection: sqlite3.Connection) -> None:
 
 def has_wrong_places(connection: sqlite3.Connection) -> bool:
     """Whether the table differs from the records; reads all of them."""
-    filled = filled_position(connection)
+    filled = tail_start(connection)
     if not filled:
         return False
     if connection.execute(_WRONG_PLACE).fetchone() is not None:

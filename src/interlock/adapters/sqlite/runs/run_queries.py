@@ -73,7 +73,7 @@ def tree_records(
     """The run's records from the one that holds the event after `after`, and later records of runs below it."""
     numbers = _numbers_of_tree(connection, run)
     first = position_at(connection, numbers[0], after + 1) or 0
-    return list(_placed_records(connection, positions_after(connection, numbers, max(first - 1, position))))
+    return list(_records_at(connection, positions_after(connection, numbers, max(first - 1, position))))
 
 
 def _numbers_of_tree(connection: sqlite3.Connection, run: str) -> list[int]:
@@ -83,9 +83,7 @@ def _numbers_of_tree(connection: sqlite3.Connection, run: str) -> list[int]:
     return [read_stored_head(connection, run).number, *(number for (number,) in below)]
 
 
-def _placed_records(
-    connection: sqlite3.Connection, positions: Iterable[int]
-) -> Iterator[tuple[int, str, SealedRecord]]:
+def _records_at(connection: sqlite3.Connection, positions: Iterable[int]) -> Iterator[tuple[int, str, SealedRecord]]:
     query = (
         "select position, runs.run, number, records.seq, records.crc, records.link, body"
         " from records join runs on runs.number = records.run where position = ?"
@@ -188,7 +186,7 @@ def records_of_run(
 ) -> list[tuple[int, str, SealedRecord]]:
     """Of a run and all below it."""
     positions = positions_after(connection, _numbers_of_tree(connection, run), position)
-    found = _placed_records(connection, islice(positions, limit))
+    found = _records_at(connection, islice(positions, limit))
     return list(first_page(found, lambda each: len(each[2].body)))
 
 

@@ -28,7 +28,7 @@ from interlock.adapters.sqlite.runs.run_head import (
     row_crc,
     row_values,
 )
-from interlock.adapters.sqlite.runs.tail import TOLD_BYTES_MAX, read_run_head, row_told_by
+from interlock.adapters.sqlite.runs.tail import EVENTS_BEHIND_MAX, TOLD_BYTES_MAX, read_run_head, row_told_by
 from interlock.adapters.sqlite.runs.writer_cache import LiveHead, WriterCache
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.bus_rules import require_queued
@@ -64,7 +64,7 @@ def create(
     link = record_format.next_link(record_format.first_link(row.run), body)
     made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner))
     cache.put_head(row.run, made)
-    presence = _presence_of(connection, cache, made, row, record, also)
+    presence = change_presence(connection, cache.bus, made.number, row, record, also)
     made.position = insert_record(connection, cache, made.number, record.seq, crc32(body), link, body, presence.stored)
     return _finish_append(connection, cache, row, also, made.position, presence)
 
@@ -110,7 +110,7 @@ def _try_append(
 ) -> AppendResult | None:
     """Appends; None with nothing written if the run is not as `known`."""
     number, link = known.number, record_format.next_link(known.link, body)
-    presence = _presence_of(connection, cache, known, row, record, also)
+    presence = change_presence(connection, cache.bus, number, row, record, also)
     crc = as_int32(crc32(body) ^ (number & 0xFFFF_FFFF))
     fence = (number, known.owner, known.epoch, known.position, known.link)
     done = connection.execute(INSERT_FENCED, (*fence, record.seq, crc, link, presence.stored, body))
@@ -121,12 +121,13 @@ def _try_append(
     assert position is not None, "an insert has a rowid"
     before, cache.newest = known.row, position
     known.advance(row, record.last_seq, link, position)
-    if _is_told(before, row, record, len(body)):
+    if known.seq - known.row_seq <= EVENTS_BEHIND_MAX and _is_told(before, row, record, len(body)):
         cache.behind[row.run] = known
     else:
         if row.status != before.status:
             connection.execute(UPDATE_STATUS, (row.status, number))
         connection.execute(UPDATE_ROW, known.row_update())
+        known.row_seq = known.seq
         cache.behind.pop(row.run, None)
     return _finish_append(connection, cache, row, also, position, presence)
 
@@ -140,19 +141,6 @@ def _is_told(before: RunRow, row: RunRow, record: Record, size: int) -> bool:
         and size <= TOLD_BYTES_MAX
         and row_told_by(record.events, before.agent, before.usage) == (row.agent, row.usage)
     )
-
-
-def _presence_of(
-    connection: sqlite3.Connection,
-    cache: WriterCache,
-    known: LiveHead,
-    row: RunRow,
-    record: Record,
-    also: AtomicWrites,
-) -> PresenceWrite:
-    if not also.ended and not also.begun:
-        return NO_PRESENCE
-    return change_presence(connection, cache.bus, known.number, row, record, also)
 
 
 def _finish_append(

@@ -4,8 +4,9 @@ Rule 1: an append writes no row if the record tells what the row would be (`row_
 leaves the row as it is. So every record after the seq of a row tells the next row, and readers derive it.
 Rule 2: only rows of running runs are behind, and never in status, reason, owner and epoch. Lists by status and the
 fence of an append need no look at the tail.
-Rule 3: the tail has at most `TAIL_MAX` records when a transaction ends. Who reaches that fills: rows, places, and the
-table of active agents. Opening a folder fills too, before anything is claimed.
+Rule 3: the tail has at most `TAIL_MAX` records when a transaction ends: who reaches that fills rows, places, and the
+table of active agents. A row is behind by at most `EVENTS_BEHIND_MAX` events: the record after that writes it. Opening
+a folder fills the tail before anything is claimed.
 Rule 4: filling changes nothing that a reader sees, and may be done twice.
 Rule 5: a record that does not match its crc or its seq ends what is derived; reading the run reports it.
 """
@@ -16,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE_FILLED, change_count_or_none
-from interlock.adapters.sqlite.runs.places import INSERT_PLACES, filled_position, newest_position
+from interlock.adapters.sqlite.runs.places import INSERT_PLACES, tail_start, newest_position
 from interlock.adapters.sqlite.runs.run_head import (
     SELECT_RUN,
     UPDATE_ROW,
@@ -33,7 +34,9 @@ from interlock.engine.flow.waits import agents_in_record
 from interlock.ports import Record
 
 # Each reader of a row looks through so many records at most.
-TAIL_MAX = 64
+TAIL_MAX = 256
+# The events of one run that its row may be behind: so many are decoded to derive it.
+EVENTS_BEHIND_MAX = 400
 # A record that is larger is not left to readers to decode.
 TOLD_BYTES_MAX = 16 * 1024
 
@@ -88,7 +91,7 @@ def read_run_head(connection: sqlite3.Connection, run: str) -> RunHead:
     head = read_stored_head(connection, run)
     if head.status != "running":
         return head
-    values = (filled_position(connection), head.number, head.seq)
+    values = (tail_start(connection), head.number, head.seq)
     for record in connection.execute(_OF_RUN, values).fetchall():
         after = _next_head(head, *record)
         if after is None:
@@ -101,7 +104,7 @@ def with_tail(connection: sqlite3.Connection, heads: Iterable[RunHead]) -> list[
     """Rows as of the newest record, in the same order."""
     by_number = {head.number: head for head in heads}
     if any(head.status == "running" for head in by_number.values()):
-        _advance_heads(by_number, connection.execute(_OF_ALL, (filled_position(connection),)).fetchall())
+        _advance_heads(by_number, connection.execute(_OF_ALL, (tail_start(connection),)).fetchall())
     return list(by_number.values())
 
 
@@ -118,7 +121,7 @@ def _advance_heads(heads: dict[int, RunHead], records: Iterable[tuple[Any, ...]]
 
 def fill_tail(connection: sqlite3.Connection, cache: WriterCache) -> None:
     """In a transaction: brings rows, places and the active agents to the newest record."""
-    filled = filled_position(connection)
+    filled = tail_start(connection)
     _fill_rows(connection, cache, filled)
     if not filled:
         connection.execute("delete from places")
@@ -133,6 +136,7 @@ def _fill_rows(connection: sqlite3.Connection, cache: WriterCache, filled: int) 
     """The rows of this store's runs are known. Those of others are derived, and so are all after a restart."""
     for live in cache.behind.values():
         connection.execute(UPDATE_ROW, live.row_update())
+        live.row_seq = live.seq
     cache.behind.clear()
     if records := connection.execute(_OF_ALL, (filled,)).fetchall():
         heads = _read_heads(connection, {number for number, *_ in records})
@@ -149,7 +153,7 @@ def _read_heads(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[
 
 def fill_at_opening(connection: sqlite3.Connection) -> None:
     """Fills what an earlier process left, before anything is claimed."""
-    filled, newest = filled_position(connection), newest_position(connection)
+    filled, newest = tail_start(connection), newest_position(connection)
     if filled == newest == change_count_or_none(connection, PRESENCE_FILLED):
         return
     connection.execute("begin immediate")

@@ -19,17 +19,18 @@ _RUNS_AFTER = (
 
 
 class LiveHead:
-    """The end of a run that this store owns: its row as of the newest record, and where that record is.
+    """The end of a run: its row as of the newest record, and where that record is.
 
     Position 0 stands for the row: it holds the link of the newest record.
     """
 
-    __slots__ = ("epoch", "fixed_crc", "link", "number", "owner", "position", "row", "seq")
+    __slots__ = ("epoch", "fixed_crc", "link", "number", "owner", "position", "row", "row_seq", "seq")
 
     def __init__(self, head: RunHead, position: int = 0) -> None:
         self.number, self.owner, self.epoch, self.fixed_crc = head.number, head.owner, head.epoch, head.fixed_crc
         self.row: RunRow = head.as_row()
         self.seq, self.link, self.position = head.seq, head.link, position
+        self.row_seq = head.seq  # as far as the stored row has come
 
     def advance(self, row: RunRow, seq: int, link: bytes, position: int) -> None:
         self.row, self.seq, self.link, self.position = row, seq, link, position
