@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE_FILLED, change_count_or_none
-from interlock.adapters.sqlite.runs.places import INSERT_PLACES, tail_start, newest_position
+from interlock.adapters.sqlite.runs.places import INSERT_PLACES, newest_position, tail_start
 from interlock.adapters.sqlite.runs.run_head import (
     SELECT_RUN,
     UPDATE_ROW,
