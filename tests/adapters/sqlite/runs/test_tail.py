@@ -14,7 +14,7 @@ from campaign.full_folder import HELLO
 from interlock import Interlock, load_crew
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.read_only import ReadOnlyStore
-from interlock.adapters.sqlite.runs import tail
+from interlock.adapters.sqlite.runs import places, tail
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
 from interlock.engine.events import Event, ModelReplied, RunStarted, TurnStarted, Usage
 from interlock.errors import InterlockError, NotOwner, OutOfOrder, StoreFailed
@@ -36,7 +36,7 @@ class Folder:
 
     async def ask(self, of: int, name: str, *given: Any) -> Any:
         """An answer, or the kind of an error: its text may name an owner, which differs."""
-        tail.TAIL_MAX = self.tail_max
+        tail.TAIL_MAX, places.LOOKED_THROUGH_MAX = self.tail_max, 0 if self.tail_max == FILLS_AT_ONCE else 256
         try:
             if name == "list_rows":
                 return await list_rows(self.stores[of], *given)
@@ -257,8 +257,9 @@ def copied(folder: Folder, to: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _keep_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keep_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "TAIL_MAX", tail.TAIL_MAX)
+    monkeypatch.setattr(places, "LOOKED_THROUGH_MAX", places.LOOKED_THROUGH_MAX)
 
 
 @pytest.mark.parametrize("seed", range(12))

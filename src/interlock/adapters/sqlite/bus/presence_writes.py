@@ -29,8 +29,6 @@ def change_presence(
     connection: sqlite3.Connection, cache: BusCache, number: int, row: RunRow, record: Record, also: AtomicWrites
 ) -> PresenceWrite:
     """Notes who is active, before the record is stored. `number` is that of the run."""
-    if not also.ended and not also.begun:
-        return NO_PRESENCE
     slept, woken = cache.active_agents(connection).change(row.crew, row.run, also.ended, also.begun)
     changed = slept + woken
     is_news = any(changed)

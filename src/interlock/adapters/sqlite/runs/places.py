@@ -21,6 +21,9 @@ from interlock.adapters.sqlite.runs.tombstones import NO_RUN
 # The most records that a row stands for is 1 << this: to find a seq, so many are looked through.
 LENGTH_BITS = 6
 
+# So many records are looked through before the rows of a run are: those who follow a run ask for the newest ones.
+LOOKED_THROUGH_MAX = 256
+
 # Makes rows for the records after a position.
 INSERT_PLACES = (
     "insert or ignore into places (run, seq, position, length)"  # noqa: S608 - constants
@@ -99,11 +102,13 @@ def positions_after(connection: sqlite3.Connection, numbers: Iterable[int], posi
     """The positions of records of some runs, in their order."""
     filled, runs = tail_start(connection), msgspec.json.encode(list(numbers)).decode()
     of_runs = "run in (select value from json_each(?))"
-    query = f"select position, length from places where {of_runs} and position + length - 1 > ? order by position"  # noqa: S608 - constants
-    for first, length in connection.execute(query, (runs, position)) if filled else ():
-        yield from range(max(first, position + 1), first + length)
+    if filled and position < newest_position(connection) - LOOKED_THROUGH_MAX:
+        query = f"select position, length from places where {of_runs} and position + length - 1 > ? order by position"  # noqa: S608 - constants
+        for first, length in connection.execute(query, (runs, position)):
+            yield from range(max(first, position + 1), first + length)
+        position = max(filled, position)
     query = f"select position from records where position > ? and {of_runs} order by position"  # noqa: S608 - constants
-    for (each,) in connection.execute(query, (max(filled, position), runs)):
+    for (each,) in connection.execute(query, (position, runs)):
         yield each
 
 

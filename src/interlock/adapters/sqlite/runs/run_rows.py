@@ -62,9 +62,11 @@ def create(
         raise RunExists(row.run)
     record_format.require_first(row.run, record)
     link = record_format.next_link(record_format.first_link(row.run), body)
-    made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner))
+    made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner), row)
     cache.put_head(row.run, made)
-    presence = change_presence(connection, cache.bus, made.number, row, record, also)
+    presence = NO_PRESENCE
+    if also.ended or also.begun:
+        presence = change_presence(connection, cache.bus, made.number, row, record, also)
     made.position = insert_record(connection, cache, made.number, record.seq, crc32(body), link, body, presence.stored)
     return _finish_append(connection, cache, row, also, made.position, presence)
 
@@ -84,7 +86,7 @@ def append(
             return _finish_append(connection, cache, row, also, position, NO_PRESENCE)
     record_format.require_next(head.tip, row, record)
     connection.execute(UPDATE_ROW, head.row_update())
-    known = LiveHead(head)
+    known = LiveHead(head, head.as_row())
     cache.forget_run(row.run)
     cache.put_head(row.run, known)
     appended = _try_append(connection, cache, known, row, record, body, also)
@@ -110,7 +112,9 @@ def _try_append(
 ) -> AppendResult | None:
     """Appends; None with nothing written if the run is not as `known`."""
     number, link = known.number, record_format.next_link(known.link, body)
-    presence = change_presence(connection, cache.bus, number, row, record, also)
+    presence = NO_PRESENCE
+    if also.ended or also.begun:
+        presence = change_presence(connection, cache.bus, number, row, record, also)
     crc = as_int32(crc32(body) ^ (number & 0xFFFF_FFFF))
     fence = (number, known.owner, known.epoch, known.position, known.link)
     done = connection.execute(INSERT_FENCED, (*fence, record.seq, crc, link, presence.stored, body))
@@ -120,8 +124,9 @@ def _try_append(
     position = done.lastrowid
     assert position is not None, "an insert has a rowid"
     before, cache.newest = known.row, position
-    known.advance(row, record.last_seq, link, position)
-    if known.seq - known.row_seq <= EVENTS_BEHIND_MAX and _is_told(before, row, record, len(body)):
+    known.row, known.seq, known.link, known.position = row, record.last_seq, link, position
+    may_wait = row.status == before.status == "running" and known.seq - known.row_seq <= EVENTS_BEHIND_MAX
+    if may_wait and _is_told(before, row, record, len(body)):
         cache.behind[row.run] = known
     else:
         if row.status != before.status:
@@ -133,10 +138,9 @@ def _try_append(
 
 
 def _is_told(before: RunRow, row: RunRow, record: Record, size: int) -> bool:
-    """Whether a row needs not be written, because it follows from the row before and the record."""
+    """Whether the row of a running run need not be written: it follows from the row before and the record."""
     return (
-        row.status == before.status == "running"
-        and row.reason == before.reason
+        row.reason == before.reason
         and row.updated_at == record.at
         and size <= TOLD_BYTES_MAX
         and row_told_by(record.events, before.agent, before.usage) == (row.agent, row.usage)
@@ -191,7 +195,7 @@ def claim(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner
     require_claimable(found, owner, folder)
     epoch = found.epoch + 1
     cache.forget_run(run)
-    cache.put_head(run, LiveHead(_set_owner(connection, found, owner, epoch)))
+    cache.put_head(run, LiveHead(_set_owner(connection, found, owner, epoch), found.as_row()))
     return epoch
 
 

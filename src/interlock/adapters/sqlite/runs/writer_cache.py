@@ -26,14 +26,11 @@ class LiveHead:
 
     __slots__ = ("epoch", "fixed_crc", "link", "number", "owner", "position", "row", "row_seq", "seq")
 
-    def __init__(self, head: RunHead, position: int = 0) -> None:
+    def __init__(self, head: RunHead, row: RunRow) -> None:
         self.number, self.owner, self.epoch, self.fixed_crc = head.number, head.owner, head.epoch, head.fixed_crc
-        self.row: RunRow = head.as_row()
-        self.seq, self.link, self.position = head.seq, head.link, position
+        self.row = row
+        self.seq, self.link, self.position = head.seq, head.link, 0
         self.row_seq = head.seq  # as far as the stored row has come
-
-    def advance(self, row: RunRow, seq: int, link: bytes, position: int) -> None:
-        self.row, self.seq, self.link, self.position = row, seq, link, position
 
     def row_update(self) -> tuple[Any, ...]:
         """The values of `UPDATE_ROW`."""
@@ -49,6 +46,7 @@ class WriterCache:
         self.heads: dict[str, LiveHead] = {}
         self.behind: dict[str, LiveHead] = {}  # those whose row is behind
         self.bus = BusCache()
+        self._version = -1  # changes when another connection has committed
         self.newest = 0  # the position of the newest record of this transaction
         self._seen = 0  # the position of the newest record of the transactions before
         self.filled = 0  # the position to which the tail was filled, as far as is known
@@ -56,8 +54,11 @@ class WriterCache:
     def refresh(self, connection: sqlite3.Connection) -> None:
         """Drops what another process has changed. Call it in a transaction, before all else."""
         self._seen, self.newest = self.newest or self._seen, 0
-        if not self.bus.refresh(connection):
+        version = connection.execute("pragma data_version").fetchone()[0]
+        if version == self._version:
             return
+        self._version = version
+        self.bus.refresh()
         if self.heads:
             for (run,) in connection.execute(_RUNS_AFTER, (self._seen,)).fetchall():
                 self.forget_run(run)
@@ -76,4 +77,4 @@ class WriterCache:
         self.heads.clear()
         self.behind.clear()
         self.bus.reset()
-        self.newest = self.filled = 0
+        self._version, self.newest, self.filled = -1, 0, 0
