@@ -12,7 +12,9 @@ import sqlite3
 from interlock.adapters.sqlite.bus.change_counts import (
     PRESENCE,
     PRESENCE_FILLED,
+    PRESENCE_NEWEST,
     change_count_of,
+    change_count_or_none,
     increment_change_count,
 )
 from interlock.adapters.sqlite.bus.record_presence import SELECT_AFTER, read_presence
@@ -32,7 +34,8 @@ class SqliteActiveAgents(ActiveAgents):
         super().__init__()
         # What the table does not hold yet: whether an agent works in a run.
         self._unfilled: dict[tuple[str, str, str], bool] = {}
-        self._seen = 0
+        # The position of the newest record that was read, and that of the newest one with presence.
+        self._seen = self._newest = 0
         self._changes = -1
 
     def refresh(self, connection: sqlite3.Connection) -> None:
@@ -46,7 +49,7 @@ class SqliteActiveAgents(ActiveAgents):
                 begun = tuple((agent, 0) for agent in found.agents.begun)
                 self.change(found.crew, found.run, ended, begun)
                 self._note(found.crew, found.run, ended, begun)
-            self._seen = found.position
+            self._seen = self._newest = found.position
 
     def _read_table(self, connection: sqlite3.Connection, changes: int) -> None:
         self.runs, self._unfilled = {}, {}
@@ -63,7 +66,7 @@ class SqliteActiveAgents(ActiveAgents):
     def on_record(self, position: int, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops) -> None:
         """Notes that a record with presence was stored."""
         self._note(crew, run, ended, begun)
-        self._seen = position
+        self._seen = self._newest = position
 
     def fill_table(self, connection: sqlite3.Connection, newest: int = 0) -> None:
         """Brings the table to the state of the newest record, whose position may be given."""
@@ -72,6 +75,8 @@ class SqliteActiveAgents(ActiveAgents):
         self._unfilled, self._seen = {}, max(self._seen, newest)
         query = "insert or replace into bus_changes (name, number) values (?, ?)"
         connection.execute(query, (PRESENCE_FILLED, self._seen))
+        if self._newest > (change_count_or_none(connection, PRESENCE_NEWEST) or 0):
+            connection.execute(query, (PRESENCE_NEWEST, self._newest))
 
     def store_change(
         self, connection: sqlite3.Connection, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops

@@ -7,11 +7,12 @@ from interlock.errors import DamagedRow
 
 # Commits that stored no record.
 UNRECORDED = "unrecorded"
-# Changes of the table of active agents that no record tells of, and the position up to which it is filled.
-PRESENCE, PRESENCE_FILLED = "presence", "presence_filled"
+# Changes of the table of active agents that no record tells of, the position up to which it is filled, and that of the
+# newest record up to there that has presence, or a later one.
+PRESENCE, PRESENCE_FILLED, PRESENCE_NEWEST = "presence", "presence_filled", "presence_newest"
 # The position up to which rows of runs and places of records are filled.
 FILLED = "filled"
-CHANGE_COUNTS = ("subscriptions", "delayed", UNRECORDED, PRESENCE, PRESENCE_FILLED, FILLED)
+CHANGE_COUNTS = ("subscriptions", "delayed", UNRECORDED, PRESENCE, PRESENCE_FILLED, PRESENCE_NEWEST, FILLED)
 # Where a repaired count starts: above any real count, so that it differs from all of them.
 REPAIRED_COUNT_START = 1 << 40
 

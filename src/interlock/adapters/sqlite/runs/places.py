@@ -45,7 +45,8 @@ PLACES: tuple[str, tuple[str, ...]] = (
         ) strict, without rowid""",
         INSERT_PLACES.replace("?", "0"),
         "insert or replace into bus_changes (name, number)"
-        " values ('filled', (select coalesce(max(position), 0) from records))",
+        " values ('filled', (select coalesce(max(position), 0) from records)),"
+        " ('presence_newest', (select coalesce(max(position), 0) from records where presence is not null))",
     ),
 )
 
