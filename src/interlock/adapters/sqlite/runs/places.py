@@ -65,9 +65,9 @@ _ROWS_IN_PLACES = (
 )
 _ROWS_IN_TAIL = "select {} from records where position > ? and run = ? and position >= ? order by position"
 _WRONG_PLACE = (
-    "select 1 from places where length <> (select count(*) from records where records.run = places.run"
-    " and records.position between places.position and places.position + length - 1)"
-    " or seq is not (select seq from records where records.position = places.position) limit 1"
+    "select 1 from places where length + 1 <> (select count(*) + total(records.seq = places.seq) from records"
+    " where records.position between places.position and places.position + length - 1 and records.run = places.run"
+    " and records.seq >= places.seq) limit 1"
 )
 
 
