@@ -125,10 +125,11 @@ def _reasons(part: Parts, memory: Pair, normal: Pair, record_bytes: int) -> list
         f"- in memory: the pure transition alone is {pure / memory.floor.cpu_us:.1f} times the whole floor, which"
         f" decides by two `rfind`; the request, the record as JSON and all bookkeeping take {rest:.0f} µs more",
         f"- alone: an append takes {part.append.cpu_us:.0f} µs of CPU, where the floor's whole step takes"
-        f" {normal.floor.cpu_us:.0f}: it writes three pages (the run's row, the record, its index) where the floor"
-        " writes one; the rest is the step in memory, slower because every commit takes the caches",
-        "- together: commits are shared, and what is left is the CPU time of a step in memory and of two SQL"
-        " statements, on one core",
+        f" {normal.floor.cpu_us:.0f}: it compares owner and newest record, asks whether another process has committed"
+        " or the log is gone, and marks the newest position; the rest is the step in memory, slower because every"
+        " commit takes the caches",
+        "- together: commits are shared, and what is left is the CPU time of a step in memory and of a SQL statement,"
+        " and of rows and index that are filled behind, on one core",
         f"- journal: a step's record has {record_bytes} B around {SMALL} B of reply: {EVENTS_PER_STEP} events, one of"
         f" them the decision with its candidates; and a link of {LINK_BYTES} B",
         "- verdicts on wall time (FULL, runs together) move with the load on the disk: repeat them on a quiet machine",

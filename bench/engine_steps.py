@@ -29,6 +29,7 @@ from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ModelReplied, RunStarted, Usage
+from interlock.engine.flow.waits import agents_in_record
 from interlock.engine.run import RULES, Run, Step
 from interlock.ports import ModelReply, ModelRequest, Record, RunRow
 from interlock.runtime.runner import Runner, replay_run
@@ -398,11 +399,14 @@ async def _answers() -> None:
 async def _appends(place: Place, record: Record) -> Measurement:
     """The store alone, NORMAL, one append after the other."""
     store, runs = SqliteStore(place.new(), durability="normal"), count()
+    _, (agent,) = agents_in_record(record.events)
 
     async def appends() -> None:
-        row = RunRow(run=f"run-{next(runs)}", crew="pair", crew_sha="", status="running")
+        row = RunRow(run=f"run-{next(runs)}", crew="pair", crew_sha="", status="running", updated_at=record.at)
         await store.create(row, record)
         for n in range(1, STEPS):
+            # The row of such a run, as the runtime passes it on.
+            row = msgspec.structs.replace(row, agent=agent, usage=Usage(calls=n))
             await store.append(row, msgspec.structs.replace(record, seq=1 + n * len(record.events)))
 
     cost = await measure_async(appends, STEPS)

@@ -16,7 +16,7 @@ from unittest import mock
 import msgspec
 
 from interlock.adapters.sqlite import database, writer
-from interlock.adapters.sqlite.bus import active_agents
+from interlock.adapters.sqlite.runs import tail
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules import record_format
 from interlock.engine.events import ModelReplied, RunStarted, TurnStarted, Usage
@@ -29,8 +29,8 @@ STEPS = 60
 # Small, so that the log of SQLite starts anew and is cut every few steps instead of every 4 and 64 MB.
 LOG_BYTES, LOG_BYTES_MAX = 100_000, 100_000
 
-# The table of active agents follows closely behind the records.
-UNFILLED_MAX = 7
+# Rows, places and the table of active agents follow closely behind the records.
+TAIL_MAX = 7
 
 # With durability "normal", as the seed has it: a checkpoint after every transaction, sometimes, or with a long log.
 NORMAL_SYNC_S = (0.0, 0.01, 1_000.0)
@@ -240,7 +240,7 @@ def played(
     with (
         mock.patch.object(database, "LOG_BYTES_MAX", LOG_BYTES_MAX),
         mock.patch.object(writer, "LOG_BYTES", LOG_BYTES),
-        mock.patch.object(active_agents, "UNFILLED_MAX", UNFILLED_MAX),
+        mock.patch.object(tail, "TAIL_MAX", TAIL_MAX),
         mock.patch.object(writer, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
         disk.recording(),
     ):

@@ -3,7 +3,8 @@
 Rule 1: the check for missing records comes before any write: closing a connection that writes would remove the damaged
 log, and with it what may still be rescued by hand.
 Rule 2: the mark is read before the database: another process may commit in between, and the mark must not be ahead.
-Rule 3: rows that follow from other rows are repaired here, with a warning: questions, unread counts, change counts.
+Rule 3: rows that follow from other rows are repaired here, with a warning: questions, unread counts, change counts,
+the index of records.
 """
 
 import logging
@@ -21,7 +22,7 @@ from interlock.adapters.log.log_file import LOG_FILE
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, change_count_of, repair_change_counts
 from interlock.adapters.sqlite.migrations import Connect
-from interlock.adapters.sqlite.runs import run_queries
+from interlock.adapters.sqlite.runs.places import has_wrong_places, make_places_again, newest_position
 from interlock.adapters.sqlite.sealed_tables import has_damage, intact_condition
 from interlock.adapters.sqlite.tables import question_rows
 from interlock.errors import DamagedRow, RecordsMissing, StoreFailed
@@ -109,7 +110,7 @@ def shortfall_in_database(path: Path, marked: StoreProgress, connect: Connect) -
 
 def progress_of(connection: sqlite3.Connection, marked: StoreProgress) -> StoreProgress:
     """The progress of a database; a damaged count is replaced by that of the mark."""
-    position = run_queries.newest_position(connection)
+    position = newest_position(connection)
     if migrations.version_of(connection) < migrations.SEALED_SINCE:
         return StoreProgress(position)
     try:
@@ -165,11 +166,20 @@ def _repair_change_counts(connection: sqlite3.Connection, marked: StoreProgress)
     repair_change_counts(connection, marked.unrecorded)
 
 
+def _has_wrong_places(connection: sqlite3.Connection) -> bool:
+    return migrations.is_checked_at_open(connection) and has_wrong_places(connection)
+
+
+def _repair_places(connection: sqlite3.Connection, _marked: StoreProgress) -> None:
+    make_places_again(connection)
+
+
 # Repairs: how damage is found, and how it is repaired.
 _REPAIRS: dict[
     str, tuple[Callable[[sqlite3.Connection], bool], Callable[[sqlite3.Connection, StoreProgress], None]]
 ] = {
     "questions": (question_rows.has_damaged_rows, _repair_questions),
     "unread counts": (partial(has_damage, table="mailboxes"), _repair_unread_counts),
+    "index of records": (_has_wrong_places, _repair_places),
     "change counts": (partial(has_damage, table="bus_changes"), _repair_change_counts),
 }

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from interlock.adapters.sqlite import migrations, sealed_tables
 from interlock.adapters.sqlite.bus import announcements, bus_queries
-from interlock.adapters.sqlite.runs import run_queries, tombstones
+from interlock.adapters.sqlite.runs import places, run_queries, tombstones
 from interlock.adapters.sqlite.sealed_tables import intact_condition, register_seal_function
 from interlock.ports.server import BROADCAST_POSITION
 
@@ -86,7 +86,7 @@ def _positions(connection: sqlite3.Connection) -> Findings:
     )
     if count := connection.execute(query, (tombstones.NO_RUN,)).fetchone()[0]:
         yield f"{_rows_of(count, 'records')} not in the order of positions in which their run was written"
-    newest = {False: run_queries.newest_position(connection), True: announcements.head(connection)}
+    newest = {False: places.newest_position(connection), True: announcements.head(connection)}
     for hook, position in connection.execute("select hook, position from webhook_cursors order by hook").fetchall():
         if position > (most := newest[hook.endswith(BROADCAST_POSITION)]):
             yield f"webhook '{hook}' has read further than the newest position, {most}"
@@ -94,6 +94,16 @@ def _positions(connection: sqlite3.Connection) -> Findings:
         query = f"select count(*) from {table} where broadcast not in (select position from broadcasts)"  # noqa: S608 - constants
         if count := connection.execute(query).fetchone()[0]:
             yield f"{_rows_of(count, table)} about a broadcast that is not there"
+
+
+def _places(connection: sqlite3.Connection) -> Findings:
+    """The index of records."""
+    if places.has_wrong_places(connection):
+        yield "the index of records does not match them; 'interlock compact' makes it again"
+    query = "select count(*) from records where position > ?"
+    filled, newest = places.tail_start(connection), places.newest_position(connection)
+    if filled and (missing := newest - filled - connection.execute(query, (filled,)).fetchone()[0]):
+        yield f"{missing} of the newest records are missing; restore them from a backup"
 
 
 def _strays(connection: sqlite3.Connection) -> Findings:
@@ -122,4 +132,4 @@ def _rows_of(count: int, table: str) -> str:
     return f"1 row of '{table}' is" if count == 1 else f"{count} rows of '{table}' are"
 
 
-CHECKS = (_pages, _schema, _rows, _positions, _strays, _unread_counts)
+CHECKS = (_pages, _schema, _rows, _positions, _places, _strays, _unread_counts)

@@ -8,6 +8,9 @@ import msgspec
 
 from interlock.adapters.files.owner_files import OWNERS, is_alive
 from interlock.adapters.sqlite.migrations import Connect
+from interlock.adapters.sqlite.runs.places import make_places_again
+from interlock.adapters.sqlite.runs.tail import fill_tail
+from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 
 # Compacting waits this long for another process that writes; that one then waits for compacting.
 WAIT_MS = 60_000
@@ -34,10 +37,23 @@ def compact(database: Path, owner: str, connect: Connect) -> tuple[int, int]:
         before = _size(connection)
         if _is_alone(database.parent, owner):
             _drop_unused_crews(connection)
+        _make_places_again(connection)
         connection.execute("vacuum")
         # While another connection reads, the file keeps its size; a later checkpoint shrinks it.
         connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return before, _size(connection)
+
+
+def _make_places_again(connection: sqlite3.Connection) -> None:
+    """Makes the index of records again: it may be damaged, and one that is made at once is smaller."""
+    connection.execute("begin immediate")
+    try:
+        make_places_again(connection)
+        fill_tail(connection, WriterCache())
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
 
 
 def _size(connection: sqlite3.Connection) -> int:

@@ -26,6 +26,7 @@ from interlock.adapters.files.private_files import make_private_folder
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
+from interlock.adapters.sqlite.runs.tail import fill_at_opening
 from interlock.adapters.sqlite.write_jobs import Work
 from interlock.adapters.sqlite.writer import Writer
 from interlock.errors import StoreBroken, StoreFailed, UsageError
@@ -48,10 +49,17 @@ def leak_connection(connection: sqlite3.Connection) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
+class ThisProcess:
+    """The id of this process, which a fork changes: to ask for it with every use would be a system call each."""
+
+    pid = os.getpid()
+
+
 _open_databases: "WeakSet[Database]" = WeakSet()
 
 
 def _after_fork_in_child() -> None:
+    ThisProcess.pid = os.getpid()
     for database in list(_open_databases):
         database.release_after_fork()
 
@@ -94,7 +102,7 @@ class Database:
 
     def _set_up(self, folder: str | os.PathLike[str], connect: Connect) -> None:
         self.folder = Path(folder).absolute()
-        self._pid = os.getpid()
+        self._pid = ThisProcess.pid
         self._closed = False
         self._connect, self._mode = connect, "rw"
         self._more: list[sqlite3.Connection] = []
@@ -173,7 +181,7 @@ class Database:
         self._owner.close()
 
     def _require_this_process(self) -> None:
-        if os.getpid() != self._pid:
+        if ThisProcess.pid != self._pid:
             raise StoreFailed("the store was opened before a fork and cannot be used after it; open it in the child")
 
     def _require_usable(self) -> None:
@@ -201,7 +209,9 @@ def _open_database(
             writing.execute(f"pragma {setting}").fetchone()
         migrations.migrate(writing)
         reading.execute("pragma query_only = on")
-        return reading, writing, data_folder.open_mark(path.parent, writing, marked)
+        mark = data_folder.open_mark(path.parent, writing, marked)
+        fill_at_opening(writing)
+        return reading, writing, mark
     except BaseException:
         reading.close()
         writing.close()

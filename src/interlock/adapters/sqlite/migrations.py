@@ -18,6 +18,7 @@ from interlock.adapters.sqlite.bus.bus_schema import (
     PRESENCE_IN_RECORDS,
     QUIET_LIFECYCLE,
 )
+from interlock.adapters.sqlite.runs.places import PLACES
 from interlock.adapters.sqlite.sealed_tables import (
     APPROVALS,
     ORDERS,
@@ -230,6 +231,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     PRESENCE_IN_RECORDS,
+    PLACES,
 )
 
 SCHEMA = len(MIGRATIONS)
@@ -334,10 +336,15 @@ def require_newest(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
+def is_checked_at_open(connection: sqlite3.Connection) -> bool:
+    """Whether a database is small enough to be checked as a whole."""
+    pages, size = (connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return bool(pages * size <= CHECKED_AT_OPEN_BYTES_MAX)
+
+
 def require_sound(connection: sqlite3.Connection, path: Path) -> None:
     """`StoreFailed` if SQLite finds the database damaged."""
-    pages, size = (connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "page_size"))
-    if pages * size > CHECKED_AT_OPEN_BYTES_MAX:
+    if not is_checked_at_open(connection):
         return
     found = connection.execute("pragma integrity_check(1)").fetchone()[0]
     if found != "ok":

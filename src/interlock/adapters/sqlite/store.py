@@ -18,8 +18,8 @@ from interlock.adapters.sqlite.database import DURABILITIES as DURABILITIES
 from interlock.adapters.sqlite.database import LOG_BYTES_MAX as LOG_BYTES_MAX
 from interlock.adapters.sqlite.database import T as T
 from interlock.adapters.sqlite.failures import as_store_failed
-from interlock.adapters.sqlite.runs import run_queries, run_rows
-from interlock.adapters.sqlite.runs.run_head import read_run_head
+from interlock.adapters.sqlite.runs import places, run_queries, run_rows
+from interlock.adapters.sqlite.runs.run_head import read_stored_head
 from interlock.adapters.sqlite.runs.run_queries import read_range
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.tables import question_rows
@@ -73,7 +73,7 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> tuple[Grant, ...]:
-            if read_run_head(connection, row.run).tip.epoch != row.epoch:
+            if read_stored_head(connection, row.run).tip.epoch != row.epoch:
                 raise NotOwner(row.run)
             return atomic_writes.apply_spending(connection, orders)
 
@@ -98,7 +98,7 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
 
     async def is_owned(self, run: str) -> bool:
         def has_live_owner(connection: sqlite3.Connection) -> bool:
-            owner = read_run_head(connection, run).owner
+            owner = read_stored_head(connection, run).owner
             return owner != "" and is_alive(self.folder, owner)
 
         return await self.read(f"read the owner of run '{run}'", has_live_owner)
@@ -193,7 +193,7 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
         return []
 
     async def newest_position(self) -> int:
-        return await self.read("read the newest position", run_queries.newest_position)
+        return await self.read("read the newest position", places.newest_position)
 
     async def folder_counts(self) -> FolderCounts:
         return await self.read("count the rows of the folder", folder_counts)

@@ -8,9 +8,9 @@ Rule 3: the loop is not blocked. Large work and work while another process holds
 everything while the disk is slow: the longest commit counts, and decays by a tenth with every commit. A disk that takes
 100 ms to sync blocks the loop once, and again only after 30 quick commits.
 Rule 4: a piece of work refuses before its first write, so a refusal does not affect the others in its transaction.
-Rule 5: the database's files are never opened or copied in this process (`database_files`). The inode of the log is
-compared before writing and before acknowledging. The inode of the database is compared every 10 ms of writing: a
-process that replaces that file deletes all acknowledged records, so checking more often would save nothing.
+Rule 5: the database's files are never opened or copied in this process (`database_files`). The log is compared before
+writing and before acknowledging. The inode of the database is compared every 10 ms of writing: a process that replaces
+that file deletes all acknowledged records, so checking more often would save nothing.
 Rule 6: the progress of the database is marked beside it, after each commit and before it is acknowledged. Commits
 that store no record are counted in the database for that.
 Rule 7: a failed fsync is final. The content of the disk is then unknown, so nothing is acknowledged any more.
@@ -35,6 +35,7 @@ from interlock.adapters.sqlite import write_jobs
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
+from interlock.adapters.sqlite.runs import tail
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.write_jobs import JobOutcome, Work, WriteJob
 from interlock.errors import RunError, StoreBroken, StoreFailed
@@ -61,8 +62,9 @@ LOCKED_WAIT_MS = 5_000
 
 # The log is written back to the database after about this much: 1,000 pages, as SQLite does by itself.
 LOG_BYTES = 4 * 1024 * 1024
-# Bytes of a commit besides its bodies: a page of runs, one of records, one of their index. A handoff has two more.
-COMMIT_BYTES = 3 * 4096
+# Bytes of a commit besides its bodies: a page of records; with every sixth a new one, and the page above. Rows of runs
+# and what else goes with some records make it two.
+COMMIT_BYTES = 2 * 4096
 # Commits pause until all of the log is written back when it has so many times that much.
 PAUSE_TIMES = 8
 PAGE_BYTES = 4096
@@ -308,10 +310,12 @@ class Writer:
         try:
             if time.perf_counter() > self._checked_at + CHECKED_S:
                 self._require_same_files()
-            changes, self._cache.newest = self.connection.total_changes, 0
+            changes = self.connection.total_changes
             self.connection.execute("begin immediate")
-            self._transaction_version = self._cache.bus.refresh(self.connection)
+            self._transaction_version = self._cache.refresh(self.connection)
             results = [self._result(work) for work in works]
+            if self._cache.newest >= self._cache.filled + tail.TAIL_MAX:
+                tail.fill_tail(self.connection, self._cache)
             unrecorded = self._count_unrecorded_commit(changes)
             crash_point("before commit")
             began = time.perf_counter()
@@ -320,7 +324,8 @@ class Writer:
             crash_point("after commit")
             if self.broken is not None:  # meanwhile, by the thread of the log
                 raise StoreBroken(self.broken)
-            self._require_same_log()
+            if not self._files.is_same_log():
+                raise self._fail_as_replaced()
             self._mark.advance(self._cache.newest, unrecorded)
         except BaseException as error:
             self._undo(error)
@@ -366,14 +371,9 @@ class Writer:
             self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
 
     def _require_same_files(self) -> None:
-        if not self._files.is_same_database():
+        if not self._files.is_same_database() or not self._files.is_same_log():
             raise self._fail_as_replaced()
-        self._require_same_log()
         self._checked_at = time.perf_counter()
-
-    def _require_same_log(self) -> None:
-        if not self._files.is_same_log():
-            raise self._fail_as_replaced()
 
     def _fail_as_replaced(self) -> StoreFailed:
         self.broken = (

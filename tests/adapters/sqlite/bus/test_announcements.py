@@ -12,10 +12,11 @@ import pytest
 
 from interlock.adapters.files.data_folder import DATABASE
 from interlock.adapters.sqlite import migrations
-from interlock.adapters.sqlite.bus import active_agents, announcements
+from interlock.adapters.sqlite.bus import announcements
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.bus.bus_schema import PRESENCE_IN_RECORDS
 from interlock.adapters.sqlite.bus.change_counts import repair_change_counts
+from interlock.adapters.sqlite.runs import tail
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.broadcast.record import PROCESS, Broadcast, Emission, encode_broadcast
 from interlock.broadcast.subscriptions import AgentSubscription
@@ -203,7 +204,7 @@ class History:
 async def test_derived_and_stored_broadcasts_are_the_same_on_random_histories(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(active_agents, "UNFILLED_MAX", (256, 3, 1)[seed % 3])
+    monkeypatch.setattr(tail, "TAIL_MAX", (64, 3, 1)[seed % 3])
     async with folder(tmp_path / "quiet", is_heard=False) as quiet, folder(tmp_path / "heard", is_heard=True) as heard:
         history = History(seed, [quiet, heard])
         for _ in range(40):

@@ -1,7 +1,7 @@
 """Where agents are at work: the table `active`, and the records that came after it.
 
-Rule 1: a record says who ended and began work with it. The table follows behind, by at most `UNFILLED_MAX` such
-records: it holds all up to the position that is stored under `FILLED`.
+Rule 1: a record says who ended and began work with it. The table follows behind: it holds all up to the
+position that is stored under `PRESENCE_FILLED`, and is filled with the tail (`runs.tail`).
 Rule 2: the last record about an agent in a run decides, so a record that is applied twice changes nothing, and a stored
 position that is too low is harmless.
 Rule 3: any other change of the table is made when it is filled, and is counted, so that other processes read it again.
@@ -9,14 +9,18 @@ Rule 3: any other change of the table is made when it is filled, and is counted,
 
 import sqlite3
 
-from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE, change_count_of, increment_change_count
+from interlock.adapters.sqlite.bus.change_counts import (
+    PRESENCE,
+    PRESENCE_FILLED,
+    PRESENCE_NEWEST,
+    change_count_of,
+    change_count_or_none,
+    increment_change_count,
+)
 from interlock.adapters.sqlite.bus.record_presence import SELECT_AFTER, read_presence
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules.bus_rules import ActiveAgents
 from interlock.adapters.store_rules.bus_tables import AgentsWithHops
-
-# Records with presence that the table may lag behind. Opening a store reads as many.
-UNFILLED_MAX = 256
 
 _SELECT_ACTIVE = f"select crew, agent, run from active where {intact_condition('active')}"  # noqa: S608 - constants
 _INSERT_ACTIVE = "insert or ignore into active (crew, agent, run) values (?, ?, ?)"
@@ -30,8 +34,8 @@ class SqliteActiveAgents(ActiveAgents):
         super().__init__()
         # What the table does not hold yet: whether an agent works in a run.
         self._unfilled: dict[tuple[str, str, str], bool] = {}
-        self._unfilled_records = 0
-        self._seen = 0
+        # The position of the newest record that was read, and that of the newest one with presence.
+        self._seen = self._newest = 0
         self._changes = -1
 
     def refresh(self, connection: sqlite3.Connection) -> None:
@@ -45,12 +49,11 @@ class SqliteActiveAgents(ActiveAgents):
                 begun = tuple((agent, 0) for agent in found.agents.begun)
                 self.change(found.crew, found.run, ended, begun)
                 self._note(found.crew, found.run, ended, begun)
-            self._seen = found.position
-            self._unfilled_records += 1
+            self._seen = self._newest = found.position
 
     def _read_table(self, connection: sqlite3.Connection, changes: int) -> None:
-        self.runs, self._unfilled, self._unfilled_records = {}, {}, 0
-        self._changes, self._seen = changes, change_count_of(connection, FILLED)
+        self.runs, self._unfilled = {}, {}
+        self._changes, self._seen = changes, change_count_of(connection, PRESENCE_FILLED)
         for crew, agent, run in connection.execute(_SELECT_ACTIVE):
             self.runs.setdefault((crew, agent), set()).add(run)
 
@@ -60,28 +63,20 @@ class SqliteActiveAgents(ActiveAgents):
         for agent, _ in begun:
             self._unfilled[crew, agent, run] = True
 
-    def on_record(
-        self,
-        connection: sqlite3.Connection,
-        position: int,
-        crew: str,
-        run: str,
-        ended: AgentsWithHops,
-        begun: AgentsWithHops,
-    ) -> None:
+    def on_record(self, position: int, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops) -> None:
         """Notes that a record with presence was stored."""
         self._note(crew, run, ended, begun)
-        self._seen = position
-        self._unfilled_records += 1
-        if self._unfilled_records >= UNFILLED_MAX:
-            self.fill_table(connection)
+        self._seen = self._newest = position
 
-    def fill_table(self, connection: sqlite3.Connection) -> None:
-        """Brings the table to the state of the newest record."""
+    def fill_table(self, connection: sqlite3.Connection, newest: int = 0) -> None:
+        """Brings the table to the state of the newest record, whose position may be given."""
         for key, is_active in self._unfilled.items():
             connection.execute(_INSERT_ACTIVE if is_active else _DELETE_ACTIVE, key)
-        connection.execute("insert or replace into bus_changes (name, number) values (?, ?)", (FILLED, self._seen))
-        self._unfilled, self._unfilled_records = {}, 0
+        self._unfilled, self._seen = {}, max(self._seen, newest)
+        query = "insert or replace into bus_changes (name, number) values (?, ?)"
+        connection.execute(query, (PRESENCE_FILLED, self._seen))
+        if self._newest > (change_count_or_none(connection, PRESENCE_NEWEST) or 0):
+            connection.execute(query, (PRESENCE_NEWEST, self._newest))
 
     def store_change(
         self, connection: sqlite3.Connection, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops

@@ -18,13 +18,13 @@ import msgspec
 
 from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, first_record_after
 from interlock.adapters.sqlite.bus.record_presence import (
-    SELECT_AT_SEQ,
-    SELECT_BELOW,
-    SELECT_FROM,
+    SELECT_AT,
     PresentRecord,
+    presence_below,
+    presence_from,
     read_presence,
 )
-from interlock.adapters.sqlite.runs.run_queries import newest_position
+from interlock.adapters.sqlite.runs.places import newest_position, position_at
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules.bus_tables import BroadcastAge
 from interlock.broadcast.naming import NAME_CHARS, place_in_series
@@ -121,14 +121,14 @@ def broadcast_from_row(position: int, crc: int, body: bytes) -> Broadcast | None
 
 def rows_after(connection: sqlite3.Connection, position: int) -> Iterator[BroadcastRow]:
     stored = _rows_in_tables(connection, "where position > ? order by position", (position,))
-    derived = _rows_from_records(connection, SELECT_FROM, first_record_after(position))
+    derived = _rows_from_records(presence_from(connection, first_record_after(position)))
     return heapq.merge(stored, derived, key=attrgetter("position"))
 
 
 def rows_below(connection: sqlite3.Connection, position: int = _LAST_POSITION) -> Iterator[BroadcastRow]:
     """The newest first."""
     stored = _rows_in_tables(connection, "where position < ? order by position desc", (position,))
-    derived = _rows_from_records(connection, SELECT_BELOW, first_record_after(position - 1))
+    derived = _rows_from_records(presence_below(connection, first_record_after(position - 1)))
     return heapq.merge(stored, derived, key=attrgetter("position"), reverse=True)
 
 
@@ -137,8 +137,8 @@ def _rows_in_tables(connection: sqlite3.Connection, test: str, values: tuple[obj
         yield from map(BroadcastRow._make, ((*row, None) for row in found))
 
 
-def _rows_from_records(connection: sqlite3.Connection, query: str, *values: int) -> Iterator[BroadcastRow]:
-    for each in read_presence(connection, query, *values):
+def _rows_from_records(records: Iterable[PresentRecord]) -> Iterator[BroadcastRow]:
+    for each in records:
         yield BroadcastRow(end_of_derived(each.position), 0, b"", RowKind.RECORD, each)
 
 
@@ -176,7 +176,8 @@ def _rows_with_ids(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterat
     with closing(connection.execute("select number, run from runs order by number desc")) as runs:
         for number, run in runs:
             for seq in sorted(seqs.pop(presence_series(run), ())):
-                yield from _rows_from_records(connection, SELECT_AT_SEQ, number, seq)
+                position = position_at(connection, number, seq) or 0
+                yield from _rows_from_records(read_presence(connection, SELECT_AT, position))
             if not seqs:
                 return
 

@@ -1,6 +1,6 @@
 """A cache of the bus beside the writing connection: subscriptions, the newest stored broadcast, and active agents.
 
-Rule 1: it is valid until another connection commits, which `data_version` shows; `refresh` starts every transaction.
+Rule 1: it is valid until another connection commits, which `WriterCache` notices; then it calls `refresh`.
 Rule 2: every change of subscriptions is counted in the database, so they are read again only after such a change.
 Rule 3: a transaction that fails may have changed the cache, so it is cleared then.
 """
@@ -20,18 +20,13 @@ class BusCache:
         self.reset()
 
     def reset(self) -> None:
-        self._version = -1
         self._directory, self._number, self._is_current = SubscriptionIndex(), -1, False
         self.head: int | None = None
         self._active, self._is_active_current = SqliteActiveAgents(), False
 
-    def refresh(self, connection: sqlite3.Connection) -> int:
-        """Drops what another process has changed, and returns the `data_version`. Call it first in a transaction."""
-        version: int = connection.execute("pragma data_version").fetchone()[0]
-        if version != self._version:
-            self._version, self.head, self._is_current = version, None, False
-            self._is_active_current = False
-        return version
+    def refresh(self) -> None:
+        """Reads again what another process has changed, when it is used."""
+        self.head, self._is_current, self._is_active_current = None, False, False
 
     def active_agents(self, connection: sqlite3.Connection) -> SqliteActiveAgents:
         if not self._is_active_current:

@@ -29,8 +29,8 @@ from interlock.adapters.sqlite.bus.bus_queries import (
 )
 from interlock.adapters.sqlite.bus.change_counts import increment_change_count
 from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, record_at
-from interlock.adapters.sqlite.bus.record_presence import SELECT_OF_RUN, read_presence
-from interlock.adapters.sqlite.runs.run_queries import newest_position
+from interlock.adapters.sqlite.bus.record_presence import SELECT_AT, read_presence
+from interlock.adapters.sqlite.runs.places import newest_position, positions_after
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules import bus_rules
 from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
@@ -211,10 +211,11 @@ class SqliteBusTables:
 
     def store_presence_of(self, crew: str, run: str, number: int) -> None:
         """Stores what is derived from the records of a run, which will be deleted, and removes it from the active."""
-        for found in read_presence(self._connection, SELECT_OF_RUN, number):
-            change = found.change
-            if change is not None and broadcasts_of(change):
-                self.put_presence(change, end_of_derived(found.position))
+        for position in positions_after(self._connection, (number,), 0):
+            for found in read_presence(self._connection, SELECT_AT, position):
+                change = found.change
+                if change is not None and broadcasts_of(change):
+                    self.put_presence(change, end_of_derived(position))
         self.active.forget_run(self._connection, crew, run)
 
     @property

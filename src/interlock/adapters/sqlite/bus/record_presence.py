@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from interlock.adapters.sqlite.bus.change_counts import PRESENCE_FILLED, PRESENCE_NEWEST, change_count_or_none
 from interlock.adapters.store_rules.bus_tables import AgentsWithHops
 from interlock.adapters.store_rules.record_format import decode_record
 from interlock.broadcast.presence import (
@@ -25,6 +26,8 @@ from interlock.broadcast.presence import (
 from interlock.engine.flow.waits import agents_in_record
 from interlock.ports import Record
 
+_LAST_POSITION = 2**63 - 1
+
 # In place of a presence that follows from the events.
 TOLD = 1
 
@@ -36,10 +39,9 @@ _SELECT = (
     " from records cross join runs on number = records.run where {} and presence is not null order by position {}"
 )
 SELECT_AFTER = _SELECT.format("position > ?", "")
-SELECT_FROM = _SELECT.format("position >= ?", "")
-SELECT_BELOW = _SELECT.format("position < ?", "desc")
-SELECT_OF_RUN = _SELECT.format("records.run = ?", "")
-SELECT_AT_SEQ = _SELECT.format("records.run = ? and records.seq = ?", "")
+_SELECT_UP = _SELECT.format("position between ? and ?", "")
+_SELECT_DOWN = _SELECT.format("position between ? and ?", "desc")
+SELECT_AT = _SELECT.format("position = ?", "")
 
 
 class PresentRecord(NamedTuple):
@@ -77,6 +79,26 @@ def read_presence(connection: sqlite3.Connection, query: str, *values: int) -> I
         for position, run, crew, number, seq, presence, crc, body in found:
             known = _from_events(number, seq, crc, body) if presence == TOLD else _from_column(presence, number, seq)
             yield PresentRecord(position, run, crew, seq, *known)
+
+
+def presence_from(connection: sqlite3.Connection, position: int) -> Iterator[PresentRecord]:
+    """The records with presence from a position on."""
+    for first, last in _stretches(connection):
+        yield from read_presence(connection, _SELECT_UP, max(first, position), last)
+
+
+def presence_below(connection: sqlite3.Connection, position: int) -> Iterator[PresentRecord]:
+    """Those before a position, the newest first."""
+    for first, last in reversed(_stretches(connection)):
+        yield from read_presence(connection, _SELECT_DOWN, first, min(last, position - 1))
+
+
+def _stretches(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    """The positions among which there are records with presence: all but those after the newest that is known."""
+    newest, filled = (change_count_or_none(connection, each) for each in (PRESENCE_NEWEST, PRESENCE_FILLED))
+    if newest is None or filled is None or newest >= filled:
+        return [(0, _LAST_POSITION)]
+    return [(0, newest), (filled + 1, _LAST_POSITION)]
 
 
 def _from_events(number: int, seq: int, crc: int, body: bytes) -> tuple[int, RecordPresence | None]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.runs import tombstones
-from interlock.adapters.sqlite.runs.run_head import read_run_head
+from interlock.adapters.sqlite.runs.places import delete_run_records
 from interlock.adapters.sqlite.runs.run_queries import names_below
 from interlock.adapters.sqlite.runs.run_rows import insert_record, insert_run, require_claimable
+from interlock.adapters.sqlite.runs.tail import fill_tail, read_run_head
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.tables import question_rows
 from interlock.adapters.store_rules.record_format import Tip
@@ -21,7 +22,7 @@ def add(
 ) -> None:
     tombstones.require_free(connection, row.run, tip)
     connection.execute("delete from tombstones where run = ?", (row.run,))
-    cache.heads.pop(row.run, None)
+    cache.forget_run(row.run)
     made = insert_run(connection, row, tip, owner="")
     question_rows.mark_unlisted(connection, row.run, row.status)
     for record in records:
@@ -35,7 +36,7 @@ def add_tree(connection: sqlite3.Connection, cache: WriterCache, *, tree: Sealed
     numbers = []
     for row, tip in zip(tree.rows, ends, strict=True):
         connection.execute("delete from tombstones where run = ?", (row.run,))
-        cache.heads.pop(row.run, None)
+        cache.forget_run(row.run)
         numbers.append(insert_run(connection, row, tip, owner="").number)
         question_rows.mark_unlisted(connection, row.run, row.status)
     for of, record in tree.records:
@@ -47,9 +48,11 @@ def delete(
 ) -> Tombstone:
     found = read_run_head(connection, run)
     require_claimable(found, owner, folder)
-    cache.heads.pop(run, None)
+    fill_tail(connection, cache)
+    cache.forget_run(run)
     left = Tombstone(run=run, crew=found.crew, seq=found.seq, link=found.link, deleted_at=at)
     SqliteBusTables(connection, cache.bus).store_presence_of(found.crew, run, found.number)
+    delete_run_records(connection, found.number)
     tombstones.replace_with_tombstone(connection, found.number, left)
     question_rows.delete_questions(connection, run)
     for table in ("spent", "outbox", "active", "orders", "approvals", "revoked_approvals"):

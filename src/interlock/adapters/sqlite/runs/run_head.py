@@ -22,6 +22,14 @@ COLUMNS = (
     "cache_read_tokens, cache_write_tokens, reasoning_tokens"
 )
 FIXED = 8  # the first columns, which an append does not change
+# An append, or filling, changes the rest. The status is apart because it is indexed and seldom changes.
+UPDATE_ROW = (
+    "update runs set reason = ?, agent = ?, seq = ?, updated_at = ?,"
+    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?,"
+    " cache_read_tokens = ?, cache_write_tokens = ?, reasoning_tokens = ?, crc = ?"
+    " where number = ? and owner = ? and epoch = ?"
+)
+UPDATE_STATUS = "update runs set status = ? where number = ?"
 INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 24)})"  # noqa: S608 - constants
 SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
 
@@ -60,6 +68,23 @@ class RunHead(NamedTuple):
     def tip(self) -> Tip:
         return Tip(seq=self.seq, epoch=self.epoch, link=self.link)
 
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            cache_read_tokens=self.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+            output_tokens=self.output_tokens,
+            reasoning_tokens=self.reasoning_tokens,
+            cost_micros=self.cost_micros,
+            unpriced_calls=self.unpriced_calls,
+        )
+
+    def row_update(self) -> tuple[Any, ...]:
+        """The values of `UPDATE_ROW`."""
+        return update_values(self.fixed_crc, self[FIXED + 1 : -1], self.number, self.owner, self.epoch)
+
     def with_changes(self, changing: tuple[Any, ...]) -> "RunHead":
         """The row with other values in the columns after `FIXED`."""
         return RunHead._make((*self[: FIXED + 1], *changing, self.fixed_crc))
@@ -78,25 +103,23 @@ class RunHead(NamedTuple):
             updated_at=self.updated_at,
             continues=self.continues,
             organization=self.organization,
-            usage=Usage(
-                calls=self.calls,
-                input_tokens=self.input_tokens,
-                cache_read_tokens=self.cache_read_tokens,
-                cache_write_tokens=self.cache_write_tokens,
-                output_tokens=self.output_tokens,
-                reasoning_tokens=self.reasoning_tokens,
-                cost_micros=self.cost_micros,
-                unpriced_calls=self.unpriced_calls,
-            ),
+            usage=self.usage,
         )
 
 
-def usage_values(usage: Usage, link: bytes) -> tuple[Any, ...]:
-    """The last columns, in their order."""
+def row_values(
+    status: str, reason: str, agent: str, seq: int, updated_at: int, usage: Usage, link: bytes
+) -> tuple[Any, ...]:
+    """The columns after `FIXED`, in their order."""
     return (
+        *(status, reason, agent, seq, updated_at),
         *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, link, usage.unpriced_calls),
         *(usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens),
     )
+
+
+def update_values(fixed_crc: int, changing: tuple[Any, ...], number: int, owner: str, epoch: int) -> tuple[Any, ...]:
+    return (*changing[1:], crc_with_changing(fixed_crc, changing), number, owner, epoch)
 
 
 def head_of(number: int, values: Sequence[Any]) -> RunHead:
@@ -137,8 +160,8 @@ def head_from_row(found: Sequence[Any]) -> RunHead | None:
     return RunHead._make((number, *values, fixed_crc))
 
 
-def read_run_head(connection: sqlite3.Connection, run: str) -> RunHead:
-    """The run's row, verified; `RunNotFound` or `DamagedRun`."""
+def read_stored_head(connection: sqlite3.Connection, run: str) -> RunHead:
+    """The run's row, verified; `RunNotFound` or `DamagedRun`. It may be behind the newest records (`tail`)."""
     found = connection.execute(f"{SELECT_RUN} where run = ?", (run,)).fetchone()
     if found is None:
         raise tombstones.not_found_error(connection, run)

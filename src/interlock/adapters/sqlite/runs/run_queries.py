@@ -1,13 +1,16 @@
 """SQL that reads runs and their records."""
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from interlock.adapters.sqlite.failures import is_corrupt
-from interlock.adapters.sqlite.runs.run_head import SELECT_RUN, head_from_row, read_run_head, row_damage_error
+from interlock.adapters.sqlite.runs.places import position_at, positions_after, rows_from
+from interlock.adapters.sqlite.runs.run_head import SELECT_RUN, head_from_row, read_stored_head, row_damage_error
+from interlock.adapters.sqlite.runs.tail import read_run_head, with_tail
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.byte_pages import first_page
 from interlock.adapters.store_rules.record_format import Tip
@@ -36,20 +39,26 @@ def read_rows(
     tests: dict[str, object] = {"status = ?": status, of_crews: crews, is_nested: nested}
     tests = {test: value for test, value in tests.items() if value is not None}
     query = f"{SELECT_RUN} where {' and '.join(['number < ?', *tests])} order by number desc limit ?"
-    number = read_run_head(connection, before).number if before is not None else 2**63 - 1
+    number = read_stored_head(connection, before).number if before is not None else 2**63 - 1
     found: list[RunRow] = []
     while len(found) < limit:
         page = connection.execute(query, (number, *tests.values(), limit - len(found))).fetchall()
         if not page:
             break
         number = page[-1][0]
-        found += [head.as_row() for each in page if (head := head_from_row(each)) is not None]
+        found += _as_rows(connection, page)
     return found
 
 
 def rows_below(connection: sqlite3.Connection, *, run: str) -> list[RunRow]:
     found = connection.execute(f"{SELECT_RUN} where run > ? and run < ? order by number", _ids_below(run)).fetchall()
-    return [head.as_row() for each in found if (head := head_from_row(each)) is not None]
+    return _as_rows(connection, found)
+
+
+def _as_rows(connection: sqlite3.Connection, found: Sequence[Any]) -> list[RunRow]:
+    """Rows of `SELECT_RUN`, as of the newest record; without damaged ones."""
+    heads = [head for each in found if (head := head_from_row(each)) is not None]
+    return [head.as_row() for head in with_tail(connection, heads)]
 
 
 def names_below(connection: sqlite3.Connection, run: str) -> list[str]:
@@ -62,18 +71,26 @@ def tree_records(
     connection: sqlite3.Connection, *, run: str, after: int, position: int
 ) -> list[tuple[int, str, SealedRecord]]:
     """The run's records from the one that holds the event after `after`, and later records of runs below it."""
-    known = read_run_head(connection, run)
-    first = connection.execute(
-        "select position from records where run = ? and seq <= ? order by seq desc limit 1",
-        (known.number, after + 1),
-    ).fetchone()
-    found = connection.execute(
+    numbers = _numbers_of_tree(connection, run)
+    first = position_at(connection, numbers[0], after + 1) or 0
+    return list(_records_at(connection, positions_after(connection, numbers, max(first - 1, position))))
+
+
+def _numbers_of_tree(connection: sqlite3.Connection, run: str) -> list[int]:
+    """The number of a run, and of all below it."""
+    query = "select number from runs where run > ? and run < ?"
+    below = connection.execute(query, _ids_below(run)).fetchall()
+    return [read_stored_head(connection, run).number, *(number for (number,) in below)]
+
+
+def _records_at(connection: sqlite3.Connection, positions: Iterable[int]) -> Iterator[tuple[int, str, SealedRecord]]:
+    query = (
         "select position, runs.run, number, records.seq, records.crc, records.link, body"
-        " from records join runs on runs.number = records.run"
-        " where position >= ? and (runs.number = ? or (runs.run > ? and runs.run < ?)) order by position",
-        (max(first[0] if first is not None else 0, position + 1), known.number, *_ids_below(run)),
-    ).fetchall()
-    return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
+        " from records join runs on runs.number = records.run where position = ?"
+    )
+    for each in positions:
+        for position, run, *rest in connection.execute(query, (each,)):
+            yield position, run, _as_sealed(*rest)
 
 
 class TreeRange(NamedTuple):
@@ -126,28 +143,24 @@ def _read_range(connection: sqlite3.Connection, run: str, after: int, limit: int
     number, tip = known.number, known.tip
     if after >= tip.seq:
         return RecordRange([], tip, tip)
-    found = connection.execute(
-        "select seq, crc, link, body from records where run = ? and seq >="
-        " coalesce((select max(seq) from records where run = ? and seq <= ?), 1) order by seq limit ?",
-        (number, number, after + 1, -1 if limit is None else limit),
-    )
-    stored = [_as_sealed(number, *each) for each in (found if limit is None else first_page(found, _body_size))]
+    first = position_at(connection, number, after + 1) or 0
+    found = rows_from(connection, "seq, crc, link, body", number, after + 1, first)
+    page = found if limit is None else first_page(islice(found, limit), _body_size)
+    stored = [_as_sealed(number, *each) for each in page]
     beyond = _seq_after(connection, number, stored[-1].seq) if limit is not None and stored else None
     if beyond is not None:  # the next record shows where these must end
         tip = Tip(seq=beyond - 1, epoch=0, link=stored[-1].link)
     start = stored[0].seq if stored else 1
-    before = connection.execute(
-        "select link from records where run = ? and seq < ? order by seq desc limit 1", (number, start)
-    ).fetchone()
+    before = position_at(connection, number, start - 1)
     if before is None:
         return RecordRange(stored, record_format.chain_start(run), tip)
-    return RecordRange(stored, Tip(seq=start - 1, epoch=0, link=before[0]), tip)
+    link = connection.execute("select link from records where position = ?", (before,)).fetchone()[0]
+    return RecordRange(stored, Tip(seq=start - 1, epoch=0, link=link), tip)
 
 
 def _seq_after(connection: sqlite3.Connection, number: int, seq: int) -> int | None:
-    query = "select seq from records where run = ? and seq > ? order by seq limit 1"
-    found = connection.execute(query, (number, seq)).fetchone()
-    return int(found[0]) if found is not None else None
+    after = (found for (found,) in rows_from(connection, "seq", number, seq) if found > seq)
+    return next(after, None)
 
 
 def _as_sealed(number: int, seq: int, crc: int, link: bytes, body: bytes) -> SealedRecord:
@@ -171,26 +184,10 @@ def records_after(connection: sqlite3.Connection, *, position: int, limit: int) 
 def records_of_run(
     connection: sqlite3.Connection, *, run: str, position: int, limit: int
 ) -> list[tuple[int, str, SealedRecord]]:
-    """Of a run and all below it. Uses the index of runs: a scan by position would read the records of all others.
-
-    Positions first, then bodies: sorting bodies would hold all of them in memory.
-    """
-    read_run_head(connection, run)
-    places = connection.execute(
-        "select position from runs cross join records on records.run = runs.number"
-        " where (runs.run = ? or (runs.run > ? and runs.run < ?)) and +position > ? order by position limit ?",
-        (run, *_ids_below(run), position, limit),
-    ).fetchall()
-    query = (
-        "select position, runs.run, number, records.seq, records.crc, records.link, body"
-        " from records join runs on runs.number = records.run where position = ?"
-    )
-    found = (row for place in places for row in connection.execute(query, place))
-    return [(at, of, _as_sealed(*rest)) for at, of, *rest in first_page(found, _body_size)]
-
-
-def newest_position(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("select coalesce(max(position), 0) from records").fetchone()[0])
+    """Of a run and all below it."""
+    positions = positions_after(connection, _numbers_of_tree(connection, run), position)
+    found = _records_at(connection, islice(positions, limit))
+    return list(first_page(found, lambda each: len(each[2].body)))
 
 
 def read_crew_body(connection: sqlite3.Connection, *, sha: str) -> bytes:

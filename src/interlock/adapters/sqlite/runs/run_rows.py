@@ -2,13 +2,14 @@
 
 Rule 1: a record's crc is stored xored with the number of its run, so a record that ends up in another run is noticed
 as soon as that record is read.
-Rule 2: `WriterCache` only saves a query. An append that uses a cached row writes nothing unless the stored row has the
-same owner, epoch, seq and link; the link stands for the run's id and all that was ever appended to it.
+Rule 2: the statement that adds a record is fenced: it adds nothing unless the run has the same owner and epoch, and its
+newest record the same link, which stands for the run's id, its seq and all that was ever appended to it. Which record
+is the newest is cached, and dropped as soon as another process has stored one of that run.
+Rule 3: a row is written with a record only if the record does not tell what it would be (`tail`).
 """
 
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
 
 from interlock.adapters.files.owner_files import is_alive
@@ -16,17 +17,19 @@ from interlock.adapters.sqlite.atomic_writes import apply_writes
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.bus.presence_writes import NO_PRESENCE, PresenceWrite, change_presence
 from interlock.adapters.sqlite.runs import tombstones
+from interlock.adapters.sqlite.runs.places import position_at
 from interlock.adapters.sqlite.runs.run_head import (
     INSERT_RUN,
+    UPDATE_ROW,
+    UPDATE_STATUS,
     RunHead,
     as_int32,
-    crc_with_changing,
     head_of,
-    read_run_head,
     row_crc,
-    usage_values,
+    row_values,
 )
-from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.adapters.sqlite.runs.tail import EVENTS_BEHIND_MAX, TOLD_BYTES_MAX, read_run_head, row_told_by
+from interlock.adapters.sqlite.runs.writer_cache import LiveHead, WriterCache
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.bus_rules import require_queued
 from interlock.adapters.store_rules.record_format import Tip
@@ -34,14 +37,13 @@ from interlock.errors import OwnedElsewhere, RunExists
 from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 
 INSERT_RECORD = "insert into records (run, seq, crc, link, presence, body) values (?, ?, ?, ?, ?, ?)"
-_UPDATE = (
-    "update runs set {more}reason = ?, agent = ?, seq = ?, updated_at = ?,"
-    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?,"
-    " cache_read_tokens = ?, cache_write_tokens = ?, reasoning_tokens = ?, crc = ?"
-    " where number = ? and owner = ? and epoch = ? and seq = ? and link = ?"
+# The run of the row is null, which the table refuses, unless the fence holds. A subquery in place of a select from the
+# same table, which SQLite would copy first.
+INSERT_FENCED = (
+    "insert or ignore into records (run, seq, crc, link, presence, body) values ("
+    "(select number from runs where number = ? and owner = ? and epoch = ?"
+    " and coalesce((select link from records where position = ? and run = number), link) = ?), ?, ?, ?, ?, ?)"
 )
-# Two statements, because the status is indexed and seldom changes.
-UPDATE, UPDATE_WITH_STATUS = _UPDATE.format(more=""), _UPDATE.format(more="status = ?, ")
 
 
 def create(
@@ -60,48 +62,33 @@ def create(
         raise RunExists(row.run)
     record_format.require_first(row.run, record)
     link = record_format.next_link(record_format.first_link(row.run), body)
-    made = insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
+    made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner), row)
     cache.put_head(row.run, made)
-    appended = _insert_with_presence(connection, cache, made, row, record, link, body, also)
-    return _apply_writes(connection, cache, also, appended)
+    presence = NO_PRESENCE
+    if also.ended or also.begun:
+        presence = change_presence(connection, cache.bus, made.number, row, record, also)
+    made.position = insert_record(connection, cache, made.number, record.seq, crc32(body), link, body, presence.stored)
+    return _finish_append(connection, cache, row, also, made.position, presence)
 
 
 def append(
     connection: sqlite3.Connection, cache: WriterCache, *, row: RunRow, record: Record, body: bytes, also: AtomicWrites
 ) -> AppendResult:
-    return _apply_writes(connection, cache, also, _append(connection, cache, row, record, body, also))
-
-
-def _apply_writes(
-    connection: sqlite3.Connection, cache: WriterCache, also: AtomicWrites, appended: "AppendedRecord"
-) -> AppendResult:
-    position, presence = appended
-    if also is NO_WRITES:
-        return AppendResult(position)
-    return apply_writes(connection, cache.bus, also, position, presence)
-
-
-class AppendedRecord(NamedTuple):
-    """The position of a record, and the presence that was stored with it."""
-
-    position: int
-    presence: PresenceWrite = NO_PRESENCE
-
-
-def _append(
-    connection: sqlite3.Connection, cache: WriterCache, row: RunRow, record: Record, body: bytes, also: AtomicWrites
-) -> AppendedRecord:
     known = cache.heads.get(row.run)
     if known is not None and known.epoch == row.epoch and known.seq + 1 == record.seq:
         appended = _try_append(connection, cache, known, row, record, body, also)
         if appended is not None:
             return appended
-    known = read_run_head(connection, row.run)
-    if known.epoch == row.epoch and known.seq == record.last_seq:
-        position = _position_of(connection, known.number, record.seq, body)
+    head = read_run_head(connection, row.run)
+    if head.epoch == row.epoch and head.seq == record.last_seq:
+        position = _position_of(connection, head.number, record.seq, body)
         if position is not None:
-            return AppendedRecord(position)
-    record_format.require_next(known.tip, row, record)
+            return _finish_append(connection, cache, row, also, position, NO_PRESENCE)
+    record_format.require_next(head.tip, row, record)
+    connection.execute(UPDATE_ROW, head.row_update())
+    known = LiveHead(head, head.as_row())
+    cache.forget_run(row.run)
+    cache.put_head(row.run, known)
     appended = _try_append(connection, cache, known, row, record, body, also)
     assert appended is not None, "the row was read in this transaction"
     return appended
@@ -109,53 +96,71 @@ def _append(
 
 def _position_of(connection: sqlite3.Connection, number: int, seq: int, body: bytes) -> int | None:
     """The position of this record if it is stored already: its append succeeded, but the answer was lost."""
-    query = "select position, body from records where run = ? and seq = ?"
-    found = connection.execute(query, (number, seq)).fetchone()
-    return found[0] if found is not None and found[1] == body else None
+    position = position_at(connection, number, seq)
+    query = "select 1 from records where position = ? and seq = ? and body = ?"
+    return position if connection.execute(query, (position, seq, body)).fetchone() is not None else None
 
 
 def _try_append(
     connection: sqlite3.Connection,
     cache: WriterCache,
-    known: RunHead,
+    known: LiveHead,
     row: RunRow,
     record: Record,
     body: bytes,
     also: AtomicWrites,
-) -> AppendedRecord | None:
-    """Appends; None with nothing written if the stored row differs from `known`."""
-    usage, link = row.usage, record_format.next_link(known.link, body)
-    changing = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *usage_values(usage, link))
-    crc = crc_with_changing(known.fixed_crc, changing)
-    values = (*changing[1:], crc, known.number, known.owner, known.epoch, known.seq, known.link)
-    if row.status == known.status:
-        done = connection.execute(UPDATE, values)
-    else:
-        done = connection.execute(UPDATE_WITH_STATUS, (row.status, *values))
+) -> AppendResult | None:
+    """Appends; None with nothing written if the run is not as `known`."""
+    number, link = known.number, record_format.next_link(known.link, body)
+    presence = NO_PRESENCE
+    if also.ended or also.begun:
+        presence = change_presence(connection, cache.bus, number, row, record, also)
+    crc = as_int32(crc32(body) ^ (number & 0xFFFF_FFFF))
+    fence = (number, known.owner, known.epoch, known.position, known.link)
+    done = connection.execute(INSERT_FENCED, (*fence, record.seq, crc, link, presence.stored, body))
     if done.rowcount != 1:
+        cache.bus.reset()  # it counts the presence of this record already
         return None
-    cache.put_head(row.run, known.with_changes(changing))
-    return _insert_with_presence(connection, cache, known, row, record, link, body, also)
+    position = done.lastrowid
+    assert position is not None, "an insert has a rowid"
+    before, cache.newest = known.row, position
+    known.row, known.seq, known.link, known.position = row, record.last_seq, link, position
+    may_wait = row.status == before.status == "running" and known.seq - known.row_seq <= EVENTS_BEHIND_MAX
+    if may_wait and _is_told(before, row, record, len(body)):
+        cache.behind[row.run] = known
+    else:
+        if row.status != before.status:
+            connection.execute(UPDATE_STATUS, (row.status, number))
+        connection.execute(UPDATE_ROW, known.row_update())
+        known.row_seq = known.seq
+        cache.behind.pop(row.run, None)
+    return _finish_append(connection, cache, row, also, position, presence)
 
 
-def _insert_with_presence(
+def _is_told(before: RunRow, row: RunRow, record: Record, size: int) -> bool:
+    """Whether the row of a running run need not be written: it follows from the row before and the record."""
+    return (
+        row.reason == before.reason
+        and row.updated_at == record.at
+        and size <= TOLD_BYTES_MAX
+        and row_told_by(record.events, before.agent, before.usage) == (row.agent, row.usage)
+    )
+
+
+def _finish_append(
     connection: sqlite3.Connection,
     cache: WriterCache,
-    known: RunHead,
     row: RunRow,
-    record: Record,
-    link: bytes,
-    body: bytes,
     also: AtomicWrites,
-) -> AppendedRecord:
-    number, crc = known.number, crc32(body)
-    if not also.ended and not also.begun:
-        return AppendedRecord(insert_record(connection, cache, number, record.seq, crc, link, body))
-    presence = change_presence(connection, cache.bus, number, row, record, also)
-    position = insert_record(connection, cache, number, record.seq, crc, link, body, presence.stored)
-    active = cache.bus.active_agents(connection)
-    active.on_record(connection, position, row.crew, row.run, also.ended, also.begun)
-    return AppendedRecord(position, presence)
+    position: int,
+    presence: PresenceWrite,
+) -> AppendResult:
+    """Applies what goes with a record that is stored."""
+    if also is NO_WRITES:
+        return AppendResult(position)
+    if presence is not NO_PRESENCE:
+        cache.bus.active_agents(connection).on_record(position, row.crew, row.run, also.ended, also.begun)
+    return apply_writes(connection, cache.bus, also, position, presence)
 
 
 def insert_record(
@@ -178,8 +183,7 @@ def insert_record(
 def insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str) -> RunHead:
     values = (
         *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization, owner, tip.epoch),
-        *(row.status, row.reason, row.agent, tip.seq, row.updated_at),
-        *usage_values(row.usage, tip.link),
+        *row_values(row.status, row.reason, row.agent, tip.seq, row.updated_at, row.usage, tip.link),
     )
     number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]
     connection.execute(INSERT_RUN, (number, *values, row_crc(number, values)))
@@ -190,15 +194,16 @@ def claim(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner
     found = read_run_head(connection, run)
     require_claimable(found, owner, folder)
     epoch = found.epoch + 1
-    cache.put_head(run, _set_owner(connection, found, owner, epoch))
+    cache.forget_run(run)
+    cache.put_head(run, LiveHead(_set_owner(connection, found, owner, epoch), found.as_row()))
     return epoch
 
 
 def release(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner: str) -> None:
-    cache.heads.pop(run, None)
     if connection.execute("select 1 from runs where run = ? and owner = ?", (run, owner)).fetchone() is not None:
         found = read_run_head(connection, run)
         _set_owner(connection, found, "", found.epoch)
+    cache.forget_run(run)
 
 
 def require_claimable(found: RunHead, owner: str, folder: Path) -> None:
@@ -207,6 +212,8 @@ def require_claimable(found: RunHead, owner: str, folder: Path) -> None:
 
 
 def _set_owner(connection: sqlite3.Connection, found: RunHead, owner: str, epoch: int) -> RunHead:
+    """Writes the whole row: another process must find the newest link there."""
+    connection.execute(UPDATE_ROW, found.row_update())
     changed = found._replace(owner=owner, epoch=epoch)
     values = changed[1:-1]
     connection.execute(

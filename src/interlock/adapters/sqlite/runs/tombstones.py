@@ -35,21 +35,10 @@ def require_free(connection: sqlite3.Connection, run: str, tip: Tip) -> None:
 
 
 def replace_with_tombstone(connection: sqlite3.Connection, number: int, left: Tombstone) -> None:
-    _drop_records(connection, number)
     connection.execute("delete from runs where number = ?", (number,))
     connection.execute(
         "insert into tombstones (run, crew, seq, link, deleted_at, crc) values (?, ?, ?, ?, ?, ?)",
         (left.run, left.crew, left.seq, left.link, left.deleted_at, _crc(left)),
-    )
-
-
-def _drop_records(connection: sqlite3.Connection, number: int) -> None:
-    """Keeps the newest position of all records occupied by a blank, so that no position is used twice."""
-    newest = connection.execute("select max(position) from records").fetchone()[0]
-    connection.execute("delete from records where run in (?, ?) and position < ?", (number, NO_RUN, newest))
-    connection.execute(
-        "update records set run = ?, seq = 0, crc = 0, link = x'', presence = null, body = x'' where run = ?",
-        (NO_RUN, number),
     )
 
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from functools import partial
 
-from interlock.adapters.sqlite.runs.run_head import read_run_head
+from interlock.adapters.sqlite.runs.run_head import read_stored_head
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables import order_rows
@@ -27,7 +27,7 @@ class SqliteOrders:
 
     async def post(self, order: RunOrder) -> OrderReceipt:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> OrderReceipt:
-            read_run_head(connection, order.run)
+            read_stored_head(connection, order.run)
             return order_rows.post(connection, order=order)
 
         return await self._store.write(f"post an order for run '{order.run}'", work, len(order.body))

@@ -2,11 +2,14 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from interlock.adapters.sqlite.database import Database
+from interlock.adapters.sqlite.runs.tail import read_run_head
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.tables import question_rows
+from interlock.errors import DamagedRun, RunNotFound
 from interlock.ports import OpenQuestion, RunQuestions
 
 
@@ -31,11 +34,11 @@ class QuestionTables(Database):
         is_doubted = self._met_damaged_question
 
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:
-            query = "select 1 from runs where run = ? and seq = ?"
             if is_doubted:
                 question_rows.reset_if_damaged(connection)
-            if connection.execute(query, (asking.run, seq)).fetchone() is not None:
-                question_rows.store_questions(connection, asking)
+            with suppress(RunNotFound, DamagedRun):
+                if read_run_head(connection, asking.run).seq == seq:
+                    question_rows.store_questions(connection, asking)
 
         await self.write(f"list the questions of run '{asking.run}'", work)
         if is_doubted:
