@@ -95,18 +95,23 @@ async def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -
 
 
 async def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
-    followed, reply = asyncio.Event(), replies(said("xong rồi [END]", pieces=4), 9)
+    followed, told_a_piece = asyncio.Event(), asyncio.Event()
+    role, first, *rest = said("xong rồi [END]", pieces=4).split(b"\n\n")
 
-    async def reply_once_followed(line: Line) -> None:
+    async def reply_in_two_parts(line: Line) -> None:
         await followed.wait()
-        await reply(line)
+        await line.send(head() + framed(role + b"\n\n" + first + b"\n\n"))
+        await told_a_piece.wait()
+        await line.send(framed(b"\n\n".join(rest)) + b"0\r\n\r\n")
 
     async def tell(run: RunHandle) -> AsyncIterator[dict[str, Any]]:
         async for event in box.runner.follow(run.id):
             followed.set()
+            if event["type"] == "model.delta":
+                told_a_piece.set()
             yield event
 
-    async with hostile_server(reply_once_followed) as server:
+    async with hostile_server(reply_in_two_parts) as server:
         crew = crew_of(tmp_path / "crew", server.url)
         async with Interlock(tmp_path / "data", host=PATIENT) as box, asyncio.timeout(PATIENCE_SECONDS):
             run = await box.start(crew, "go")
