@@ -73,7 +73,7 @@ async def test_a_question_to_an_agent_that_never_has_a_turn_is_undelivered_and_t
         outcomes: list[str] = []
         while not outcomes:
             clock.advance(10_000)
-            for _ in range(20):  # all that follows from it is stored before more time passes
+            for _ in range(200):  # all that follows from it is stored before more time passes
                 await box.journal.rows(limit=1)
             events = [event for record in await box.journal.records("r") for event in record.events]
             outcomes = [each.outcome for each in events if isinstance(each, MessageSettled)]
