@@ -1,6 +1,7 @@
 """Whether the files of a database are those that were opened."""
 
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,3 +60,26 @@ def test_the_log_is_asked_only_when_its_folder_has_changed(
     (tmp_path / "newer").touch()
     assert files.is_same_log()
     assert asked.count("interlock.db-wal") == 2
+
+
+def test_a_second_change_within_a_tick_is_noticed(tmp_path: Path, files: DatabaseFiles) -> None:
+    """A kernel that counts in ticks gives both changes of the folder one time."""
+    now = time.time_ns()
+    os.utime(tmp_path, ns=(now, now))
+    assert files.is_same_log()
+    (tmp_path / "interlock.db-wal").unlink()
+    os.utime(tmp_path, ns=(now, now))
+    assert not files.is_same_log()
+
+
+def test_a_file_system_that_counts_seconds_is_trusted_later(
+    tmp_path: Path, files: DatabaseFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = 1_700_000_000 * database_files.WHOLE_SECOND_NS
+    os.utime(tmp_path, ns=(second, second))
+    clock = SimpleNamespace(time_ns=lambda: second + database_files.WHOLE_SECOND_NS // 2)
+    monkeypatch.setattr(database_files, "time", clock)
+    assert files.is_same_log()
+    (tmp_path / "interlock.db-wal").unlink()
+    os.utime(tmp_path, ns=(second, second))
+    assert not files.is_same_log()

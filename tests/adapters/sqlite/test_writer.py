@@ -4,16 +4,19 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from interlock.adapters.sqlite import writer
+from interlock.adapters.files.data_folder import DATABASE
+from interlock.adapters.sqlite import migrations, writer
+from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
-from tests.adapters.store_records import a_row, started
+from tests.adapters.store_records import a_row, replied, started
 from tests.adapters.stores import opened
 from tests.adapters.test_store_faults import telling
 
@@ -181,3 +184,35 @@ async def test_commits_pause_for_a_log_that_grows_while_it_is_written_back(
         assert not waiting.done()
         pause.let_all_continue()
         await waiting
+
+
+async def test_a_write_that_cannot_begin_forgets_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, "normal") as store:
+        for n in range(5):
+            await store.create(a_row(f"r{n}", epoch=1), started())
+        with closing(migrations.connect(tmp_path / DATABASE)) as other:
+            other.execute("begin immediate")
+            writing = asyncio.create_task(store.append(a_row("r0", epoch=1), replied(2)))
+            await asyncio.sleep(0)
+            other.execute("rollback")
+        await writing
+        assert len(store._writer._cache.heads) == 5
+
+
+async def test_a_log_that_cannot_be_asked_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "NORMAL_SYNC_S", 0.01)
+    asked, again, is_same = 0, threading.Event(), DatabaseFiles.is_same_database
+
+    def fail_once(files: DatabaseFiles) -> bool:
+        nonlocal asked
+        if threading.current_thread().name == "interlock-log":
+            asked += 1
+            if asked == 1:
+                raise PermissionError(13, "Permission denied")
+            again.set()
+        return is_same(files)
+
+    monkeypatch.setattr(DatabaseFiles, "is_same_database", fail_once)
+    async with opened(tmp_path, "normal") as store:
+        await store.create(a_row("r", epoch=1), started())
+        assert await asyncio.to_thread(again.wait, 30)

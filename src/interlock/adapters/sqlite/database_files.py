@@ -13,6 +13,8 @@ from pathlib import Path
 
 # Longer than a tick of any kernel's clock, of which the slowest has 100 a second.
 TICKS_NS = 20_000_000
+# Some file systems count whole seconds.
+WHOLE_SECOND_NS = 1_000_000_000
 
 
 class DatabaseFiles:
@@ -32,10 +34,13 @@ class DatabaseFiles:
         except FileNotFoundError:
             return False
         folder = (found.st_ino, found.st_mtime_ns)
-        if folder == self._folder_seen and time.time_ns() - found.st_mtime_ns > TICKS_NS:
+        if folder == self._folder_seen:
             return True
-        self._folder_seen = folder
-        return _inode(self._log) == self._log_inode
+        is_same, now = _inode(self._log) == self._log_inode, time.time_ns()
+        ticks = TICKS_NS if found.st_mtime_ns % WHOLE_SECOND_NS else 2 * WHOLE_SECOND_NS
+        if is_same and now - found.st_mtime_ns > ticks:  # any later change gets another time
+            self._folder_seen = folder
+        return is_same
 
 
 def _inode(file: str) -> int:

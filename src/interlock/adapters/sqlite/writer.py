@@ -267,12 +267,13 @@ class Writer:
     def _write_back_log(self) -> None:
         """Writes the log back while others commit."""
         self._unsynced_since, self._logged = None, 0
-        if not self._files.is_same_database():
-            return  # the next commit reports it
         try:
+            if not self._files.is_same_database():
+                return  # the next commit reports it
             _, pages, _ = self._write_back.execute("pragma wal_checkpoint(passive)").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._note_final_failure(error)
+            self._unsynced_since = time.monotonic()  # tried again after a second
             return
         if pages * PAGE_BYTES >= PAUSE_TIMES * LOG_BYTES:
             self._is_pause_due = True
@@ -359,7 +360,8 @@ class Writer:
 
     def _undo(self, error: BaseException) -> None:
         """Rolls back, and records failures after which nothing may be acknowledged."""
-        self._cache.reset()
+        if self.connection.in_transaction or not is_locked(error):  # else another process kept it from beginning
+            self._cache.reset()
         self._note_final_failure(error)
         # SQLite may have rolled back by itself, and a rollback may fail like any other statement.
         with suppress(sqlite3.Error):

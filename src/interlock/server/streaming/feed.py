@@ -254,15 +254,13 @@ class EventFeed:
     async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
         """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
-        fed_before = self._position
         async for text in self._stream_backlog(reader, joins=follow):
             yield text
         if follow and not reader.is_over:
             self._add_reader(reader)
             try:
-                if self._position != fed_before:  # else nothing was fed that the first pages may not have had
-                    async for text in self._stream_backlog(reader):
-                        yield text
+                async for text in self._stream_backlog(reader):  # what the first pages did not have
+                    yield text
                 reader.release_held()
                 while (waiting := await reader.read_waiting()) is not None:
                     yield waiting

@@ -1,7 +1,9 @@
 """The index of records: damage in it is found and repaired, and records of the tail that are damaged hide no loss."""
 
+import asyncio
 import logging
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +14,13 @@ import pytest
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.read_only import ReadOnlyStore
 from interlock.adapters.sqlite.runs.places import LENGTH_BITS
+from interlock.adapters.sqlite.runs.tail import TAIL_MAX
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
 from interlock.engine.events import ModelReplied, Usage
 from interlock.errors import DamagedRun
 from interlock.ports import Record, RunRow
 from tests.adapters.store_records import a_row, replied, started
+from tests.adapters.stores import opened
 
 RUNS, REPLIES = 3, 150
 
@@ -150,3 +154,56 @@ async def test_a_record_that_another_process_stored_is_not_overwritten(tmp_path:
         assert (await store.row("r1")).usage.calls == 4
         assert await store.problems() == []
         await store.close()
+
+
+async def test_a_row_of_the_index_that_claims_records_of_another_run_shows_and_deletes_none_of_them(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, "normal") as store:
+        mine, other = a_row("mine", updated_at=1), a_row("other", updated_at=1)
+        for row in (mine, other):
+            await store.create(row, started())
+        for seq in range(2, 2 * TAIL_MAX):
+            await store.append(told(mine, seq), replied(seq))
+            await store.append(told(other, seq), replied(seq))
+        await store.release("mine")
+        change(tmp_path, "update places set length = length | 64 where run = 1 and seq = 1")
+        kept = await store.records("other")
+        assert {stored.run for stored in await store.of_run("mine", 0, 50)} == {"mine"}
+        await store.delete_run("mine", 1)
+        assert await store.records("other") == kept
+
+
+async def test_a_folder_opens_while_another_process_writes(tmp_path: Path) -> None:
+    async with opened(tmp_path, "normal") as store:
+        row = a_row("r", updated_at=1)
+        await store.create(row, started())
+        await store.append(told(row, 2), replied(2))
+        with closing(migrations.connect(tmp_path / DATABASE)) as writing:
+            writing.execute("begin immediate")
+            async with opened(tmp_path, "normal") as other:
+                assert [record.seq for record in await other.records("r")] == [1, 2]
+                assert (await other.row("r")).seq == 2
+            writing.execute("rollback")
+
+
+async def test_a_process_that_takes_over_meets_a_damaged_record_of_a_dead_one(tmp_path: Path) -> None:
+    """The number of its run is damaged, so nothing of that run tells of it."""
+    async with opened(tmp_path, "normal") as alive:
+        script = (
+            "import asyncio, os, sys\n"
+            "from tests.adapters.sqlite.runs.test_places import SqliteStore, a_row, replied, started, told\n"
+            "async def main():\n"
+            "    store, row = SqliteStore(sys.argv[1], durability='normal'), a_row('r', updated_at=1)\n"
+            "    await store.create(row, started())\n"
+            "    for seq in range(2, 9):\n"
+            "        await store.append(told(row, seq), replied(seq))\n"
+            "    os._exit(0)\n"
+            "asyncio.run(main())\n"
+        )
+        died = await asyncio.create_subprocess_exec(sys.executable, "-c", script, str(tmp_path))
+        assert await died.wait() == 0
+        change(tmp_path, "update records set run = run | 4096 where position = (select max(position) from records)")
+        with pytest.raises(DamagedRun):
+            await alive.claim("r")
+            await alive.records("r")

@@ -121,7 +121,8 @@ def delete_run_records(connection: sqlite3.Connection, number: int) -> None:
     newest = newest_position(connection)
     for position in list(positions_after(connection, (number, NO_RUN), 0)):
         if position != newest:
-            connection.execute("delete from records where position = ?", (position,))
+            # A row of `places` may be damaged: records of other runs stay.
+            connection.execute("delete from records where position = ? and run in (?, ?)", (position, number, NO_RUN))
     connection.execute("delete from places where run in (?, ?)", (number, NO_RUN))
     connection.execute(
         "update records set run = ?, seq = 0, crc = 0, link = x'', presence = null, body = x''"

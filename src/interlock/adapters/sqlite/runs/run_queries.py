@@ -73,7 +73,7 @@ def tree_records(
     """The run's records from the one that holds the event after `after`, and later records of runs below it."""
     numbers = _numbers_of_tree(connection, run)
     first = position_at(connection, numbers[0], after + 1) or 0
-    return list(_records_at(connection, positions_after(connection, numbers, max(first - 1, position))))
+    return list(_records_at(connection, numbers, positions_after(connection, numbers, max(first - 1, position))))
 
 
 def _numbers_of_tree(connection: sqlite3.Connection, run: str) -> list[int]:
@@ -83,14 +83,19 @@ def _numbers_of_tree(connection: sqlite3.Connection, run: str) -> list[int]:
     return [read_stored_head(connection, run).number, *(number for (number,) in below)]
 
 
-def _records_at(connection: sqlite3.Connection, positions: Iterable[int]) -> Iterator[tuple[int, str, SealedRecord]]:
+def _records_at(
+    connection: sqlite3.Connection, numbers: Sequence[int], positions: Iterable[int]
+) -> Iterator[tuple[int, str, SealedRecord]]:
+    """The records of some runs at these positions; a damaged row of `places` may name others too."""
+    wanted = set(numbers)
     query = (
         "select position, runs.run, number, records.seq, records.crc, records.link, body"
         " from records join runs on runs.number = records.run where position = ?"
     )
     for each in positions:
-        for position, run, *rest in connection.execute(query, (each,)):
-            yield position, run, _as_sealed(*rest)
+        for position, run, number, *rest in connection.execute(query, (each,)):
+            if number in wanted:
+                yield position, run, _as_sealed(number, *rest)
 
 
 class TreeRange(NamedTuple):
@@ -185,8 +190,8 @@ def records_of_run(
     connection: sqlite3.Connection, *, run: str, position: int, limit: int
 ) -> list[tuple[int, str, SealedRecord]]:
     """Of a run and all below it."""
-    positions = positions_after(connection, _numbers_of_tree(connection, run), position)
-    found = _records_at(connection, islice(positions, limit))
+    numbers = _numbers_of_tree(connection, run)
+    found = _records_at(connection, numbers, islice(positions_after(connection, numbers, position), limit))
     return list(first_page(found, lambda each: len(each[2].body)))
 
 

@@ -28,7 +28,13 @@ from interlock.adapters.sqlite.runs.run_head import (
     row_crc,
     row_values,
 )
-from interlock.adapters.sqlite.runs.tail import EVENTS_BEHIND_MAX, TOLD_BYTES_MAX, read_run_head, row_told_by
+from interlock.adapters.sqlite.runs.tail import (
+    EVENTS_BEHIND_MAX,
+    TOLD_BYTES_MAX,
+    fill_tail,
+    read_run_head,
+    row_told_by,
+)
 from interlock.adapters.sqlite.runs.writer_cache import LiveHead, WriterCache
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.bus_rules import require_queued
@@ -193,6 +199,9 @@ def insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str
 def claim(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner: str, folder: Path) -> int:
     found = read_run_head(connection, run)
     require_claimable(found, owner, folder)
+    if found.owner not in ("", owner):  # its process is dead: a damaged record among its last ones must not go unseen
+        fill_tail(connection, cache)
+        found = read_run_head(connection, run)
     epoch = found.epoch + 1
     cache.forget_run(run)
     cache.put_head(run, LiveHead(_set_owner(connection, found, owner, epoch), found.as_row()))

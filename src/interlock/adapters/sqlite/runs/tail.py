@@ -17,6 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE_FILLED, change_count_or_none
+from interlock.adapters.sqlite.failures import FULL, is_locked, sqlite_code_of
 from interlock.adapters.sqlite.runs.places import INSERT_PLACES, newest_position, tail_start
 from interlock.adapters.sqlite.runs.run_head import (
     SELECT_RUN,
@@ -123,6 +124,7 @@ def fill_tail(connection: sqlite3.Connection, cache: WriterCache) -> None:
     """In a transaction: brings rows, places and the active agents to the newest record."""
     filled = tail_start(connection)
     _fill_rows(connection, cache, filled)
+    _report_misplaced_records(connection, filled)
     if not filled:
         connection.execute("delete from places")
     connection.execute(INSERT_PLACES, (filled,))
@@ -152,15 +154,21 @@ def _read_heads(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[
 
 
 def fill_at_opening(connection: sqlite3.Connection) -> None:
-    """Fills what an earlier process left, before anything is claimed."""
+    """Fills what an earlier process left, before anything is claimed.
+
+    Where the disk is full, or another process writes, that is left to the first commit: a claim fills by itself.
+    """
     filled, newest = tail_start(connection), newest_position(connection)
     if filled == newest == change_count_or_none(connection, PRESENCE_FILLED):
         return
-    connection.execute("begin immediate")
+    connection.execute("pragma busy_timeout = 0").fetchone()  # as the writer sets it next
     try:
+        connection.execute("begin immediate")
         fill_tail(connection, WriterCache())
-        _report_misplaced_records(connection, filled)
         connection.execute("commit")
+    except sqlite3.OperationalError as error:
+        if not is_locked(error) and sqlite_code_of(error) not in FULL:
+            raise
     finally:
         if connection.in_transaction:
             connection.execute("rollback")
