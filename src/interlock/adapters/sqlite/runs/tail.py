@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
+import msgspec
+
 from interlock.adapters.sqlite.bus.change_counts import FILLED, PRESENCE_FILLED, change_count_or_none
 from interlock.adapters.sqlite.failures import FULL, is_locked, sqlite_code_of
 from interlock.adapters.sqlite.runs.places import INSERT_PLACES, newest_position, tail_start
@@ -57,17 +59,7 @@ def row_told_by(events: Sequence[Event], agent: str, usage: Usage) -> tuple[str,
     _, begun = agents_in_record(events)
     first = events[0]
     if type(first) is ModelReplied:
-        more = first.usage
-        usage = Usage(
-            calls=usage.calls + more.calls + 1,
-            input_tokens=usage.input_tokens + more.input_tokens,
-            cache_read_tokens=usage.cache_read_tokens + more.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens + more.cache_write_tokens,
-            output_tokens=usage.output_tokens + more.output_tokens,
-            reasoning_tokens=usage.reasoning_tokens + more.reasoning_tokens,
-            cost_micros=usage.cost_micros + more.cost_micros,
-            unpriced_calls=usage.unpriced_calls + more.unpriced_calls,
-        )
+        usage += msgspec.structs.replace(first.usage, calls=first.usage.calls + 1)
     return begun[-1] if begun else agent, usage
 
 
