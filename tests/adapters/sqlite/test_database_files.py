@@ -62,13 +62,16 @@ def test_the_log_is_asked_only_when_its_folder_has_changed(
     assert asked.count("interlock.db-wal") == 2
 
 
-def test_a_second_change_within_a_tick_is_noticed(tmp_path: Path, files: DatabaseFiles) -> None:
+def test_a_second_change_within_a_tick_is_noticed(
+    tmp_path: Path, files: DatabaseFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A kernel that counts in ticks gives both changes of the folder one time."""
     now = time.time_ns()
     os.utime(tmp_path, ns=(now, now))
     assert files.is_same_log()
     (tmp_path / "interlock.db-wal").unlink()
     os.utime(tmp_path, ns=(now, now))
+    monkeypatch.setattr(database_files, "time", SimpleNamespace(time_ns=lambda: now + 10 * database_files.TICKS_NS))
     assert not files.is_same_log()
 
 
