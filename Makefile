@@ -5,7 +5,7 @@ NPM_INSTALL := npm install --no-save --no-audit --no-fund
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real model browser page-tools test check format docs web bench campaign lock clean
+.PHONY: help demo demo-cluster demo-real model browser page-tools test check format docs web bench campaign lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ model: .venv/ready ## a small real model for this machine, fetched once: 98 MB, 
 demo-real: model ## a crew on that model
 	@$(BIN)/interlock run examples/quiz-local "Begin the exam" $(if $(MAKE_TERMOUT),,--plain)
 
+demo-cluster: .venv/ready ## PostgreSQL and three workers on this machine: one is killed, and every run finishes
+	@$(BIN)/python -m deploy.demo_cluster
+
 browser: ## Chromium for the tests of the page: only where there is none, from Debian, as root; else they are skipped
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		echo "installing Debian's chromium with apt-get" && \
@@ -65,9 +68,10 @@ format: .venv/ready ## rewrite the source in the project's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: .venv/ready ## measure, and write bench/RESULTS.md and bench/SERVER.md
+bench: .venv/ready ## measure, and write bench/RESULTS.md, bench/SERVER.md and bench/SCALE.md
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.server
+	@$(BIN)/python -m bench.scale
 
 campaign: model ## the long runs of crashes, power losses, damage, simulations, bad input and a real small model; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign
@@ -79,6 +83,8 @@ campaign: model ## the long runs of crashes, power losses, damage, simulations, 
 	@$(BIN)/python -m campaign.memory
 	@$(BIN)/python -m campaign.year
 	@$(BIN)/python -m campaign.fuzz
+	@$(BIN)/python -m campaign.rules_in_sql
+	@$(BIN)/python -m campaign.workers
 	@$(BIN)/python -m campaign.local_model
 
 docs: .venv/ready ## write docs/reference and the generated parts of other pages from the code

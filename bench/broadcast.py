@@ -3,7 +3,6 @@ signals, and the newest of very many."""
 
 import asyncio
 import os
-import sqlite3
 import tempfile
 import time
 from pathlib import Path
@@ -13,9 +12,10 @@ from bench.broadcast_cases import SUBSCRIPTIONS, kinds, patterns
 from bench.harness import machine, measure, measure_async, table, verdict
 from bench.peers import PeerUnavailable, install, measured
 from interlock.adapters.clock import SystemClock
-from interlock.adapters.sqlite.bus.announcements import crc_as_int32
+from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
+from interlock.adapters.store_rules.broadcast_rows import crc_as_int32
 from interlock.broadcast.delayed import DelayedBroadcast
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.record import PROCESS, Broadcast, Emission, encode_broadcast
@@ -115,7 +115,7 @@ async def _lateness(bus: SqliteBus, clock: SystemClock) -> list[float]:
         wanted[entry.id] = entry.deliver_at
         await bus.schedule(entry)
     head = await bus.head()
-    task = asyncio.create_task(BroadcastScheduler(hub, clock, deliver_nothing).run())
+    task = asyncio.create_task(BroadcastScheduler(hub, clock, deliver_nothing, lambda: True).run())
     late: list[float] = []
     position = head
     while len(late) < len(wanted):
@@ -147,15 +147,16 @@ async def dispatching(folder: Path) -> tuple[float, float]:
 async def newest(folder: Path) -> tuple[float, float]:
     store = SqliteStore(folder / "many", durability="normal")
     await store.close()
-    connection = sqlite3.connect(folder / "many" / DATABASE)
+    connection = migrations.connect(folder / "many" / DATABASE)
     connection.execute("pragma synchronous = off")
     for start in range(0, MANY, 100_000):
         rows = []
         for n in range(start + 1, min(start + 100_000, MANY) + 1):
             body = encode_broadcast(Broadcast(id=f"b{n}", type="t:x", source=PROCESS, created_at=n))
             rows.append((n, f"b{n}", 0, crc_as_int32(body, n), body))
+        connection.execute("begin")
         connection.executemany("insert into broadcasts values (?, ?, ?, ?, ?)", rows)
-        connection.commit()
+        connection.execute("commit")
     connection.close()
     store = SqliteStore(folder / "many", durability="normal")
     bus = SqliteBus(store)

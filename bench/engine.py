@@ -9,6 +9,7 @@ from bench import peers
 from bench.engine_steps import (
     EVENTS_PER_STEP,
     LARGE,
+    LIVE,
     RUNS,
     SMALL,
     Pair,
@@ -16,6 +17,7 @@ from bench.engine_steps import (
     Place,
     durable_steps,
     growth,
+    live_bytes,
     memory_steps,
     parts,
     paused,
@@ -164,6 +166,7 @@ async def _report(place: Place) -> str:
         ["alone, NORMAL: writes a step, system calls", done.writes],
         ["alone, NORMAL: bytes written a step", done.bytes],
         ["10,000 paused runs: bytes of memory a run", waiting.bytes_a_run],
+        [f"{LIVE:,} runs that wait for their model: bytes of memory a run", await live_bytes(place)],
         ["resume one of 10: CPU µs", waiting.few.cpu_us],
         ["resume one of 10,000: CPU µs", waiting.many.cpu_us],
         ["read and verify a run of 10,000 events: CPU ms", again.read.cpu_us / 1e3],

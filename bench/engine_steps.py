@@ -23,6 +23,7 @@ from interlock import Interlock
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.sqlite.tables.leaders import SqliteLeaders
 from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.adapters.store_rules.record_format import LINK_BYTES, encode_record, seal_record
 from interlock.adapters.tools.python_tools import PythonToolbox
@@ -34,6 +35,7 @@ from interlock.engine.run import RULES, Run, Step
 from interlock.ports import ModelReply, ModelRequest, Record, RunRow
 from interlock.runtime.runner import Runner, replay_run
 from interlock.testing import MemoryStore
+from interlock.testing.memory_owners import MemoryLeaders
 
 CREW = """\
 version: "2.0"
@@ -52,6 +54,7 @@ RUNS, RUN_STEPS = 100, 30
 LONG = 10_000
 EVENTS_PER_STEP = 6
 PAUSED = 10_000
+LIVE = 4_000
 
 
 class CountingModel:
@@ -94,6 +97,7 @@ async def on(store: MemoryStore | SqliteStore, crew: CrewDefinition, model: Coun
         orders=store if isinstance(store, MemoryStore) else SqliteOrders(store),
         budgets=store,
         outbox=store,
+        leaders=MemoryLeaders(store) if isinstance(store, MemoryStore) else SqliteLeaders(store, SystemClock()),
         bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),
         clock=SystemClock(),
         model_for=lambda _crew, _agent, _run: model,
@@ -306,6 +310,25 @@ def _resident_bytes() -> int:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * 4096
+
+
+async def live_bytes(place: Place) -> float:
+    """Memory of a run that waits for its model, whose reply never comes."""
+
+    async def model(_request: ModelRequest) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with Interlock(place.new(), models=model, durability="normal") as box:
+        await _start_all(box, place.crew, LIVE // 2)  # by then SQLite's page caches are full
+        before = _resident_bytes()
+        await _start_all(box, place.crew, LIVE // 2)
+        return (_resident_bytes() - before) / (LIVE // 2)
+
+
+async def _start_all(box: Interlock, crew: CrewDefinition, runs: int) -> None:
+    for _ in range(runs):
+        await box.start(crew, "go")
 
 
 class Restart(NamedTuple):

@@ -265,6 +265,8 @@ def _page(rows: list[Row], load: Load) -> str:
         ),
         verdict("GET a run costs at most 2 times a bare FastAPI app", f"{get:.2f} times", get <= 2),
         verdict("POST a run costs at most 4 times a bare FastAPI app", f"{post:.2f} times", post <= 4),
+        "- what a GET does beside the bare app: it reads in a thread, so that a slow disk stops no other request;"
+        " between idle cores that takes longer than on a busy machine",
         "- what a POST does beside the bare app: it stores a run durably, writes a line of the log, and starts the run",
     ]
     return "\n\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:])

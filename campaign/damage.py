@@ -27,7 +27,7 @@ from bench.harness import machine, table
 from campaign import results
 from campaign.full_folder import compact_copy, filled, given, tables_of
 from interlock.adapters.files.data_folder import DATABASE
-from interlock.compose.upkeep.doctor import Checkup, check_folder
+from interlock.compose.upkeep.doctor import Checkup, check_store
 from interlock.errors import InterlockError
 
 FLIPS = 1_000
@@ -130,7 +130,7 @@ class Judge:
     def __init__(self, image: Path, place: Path) -> None:
         self.image, self.place = image, place
         with warnings() as told:
-            self.notes = self._looked_at(lambda folder: asyncio.run(check_folder(folder))).notes
+            self.notes = self._looked_at(lambda folder: asyncio.run(check_store(folder))).notes
             self.right = self._looked_at(lambda folder: asyncio.run(given(folder)))
         assert told == [], told
 
@@ -150,7 +150,7 @@ class Judge:
     def _outcome(self, folder: Path) -> str:
         with warnings() as told:
             try:
-                found = asyncio.run(check_folder(folder))
+                found = asyncio.run(check_store(folder))
             except InterlockError:
                 return OPENING
             if told:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock import Interlock, load_crew
+from interlock.adapters.clock import SystemClock
 from interlock.adapters.sqlite.atomic_writes import SqliteBudgetLedger
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
@@ -21,6 +22,7 @@ from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables import order_rows
 from interlock.adapters.sqlite.tables.approvals import move_to_revoked, store_approvals
+from interlock.adapters.sqlite.tables.leaders import SqliteLeaders
 from interlock.adapters.store_rules.budget_rules import spend
 from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
@@ -53,10 +55,11 @@ async def fill(data: Path, *, dies: bool) -> None:
         await delete_run(box, "deleted")
     async with Interlock(data, script=TRAVEL / "script.yaml") as box:
         await (await box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="waits")).result()
-        await fill_bus(SqliteBus(box.store), box.store)
-        await fill_server(box.store)
-        await fill_schedules(box.store)
-        await box.store.write("fill the rest", fill_rest)
+        store = _sqlite_of(box)
+        await fill_bus(SqliteBus(store), store)
+        await fill_server(store)
+        await fill_schedules(store)
+        await store.write("fill the rest", fill_rest)
         await box.store.put_crew("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", b"")
         if dies:
             os._exit(0)
@@ -88,9 +91,10 @@ async def fill_server(store: SqliteStore) -> None:
         await store.register_request(asked, forget_before=0)
         await store.store_response(msgspec.structs.replace(asked, status=201, body=b'{"id": "run"}'))
         await store.close_session(f"session{n}", NOW + n, 0)
-    await store.enqueue_deliveries(
-        "hook", 1, [WebhookDelivery(hook="hook", key=f"letter{n}", body=b'{"n": 1}') for n in range(3)]
-    )
+    letters = [WebhookDelivery(hook="hook", key=f"letter{n}", body=b'{"n": 1}') for n in range(3)]
+    async with SqliteLeaders(store, SystemClock()).leadership("webhooks") as held:
+        await store.enqueue_deliveries("hook", 1, letters, held)
+    await store.set_aside("waits", "it needs a tool", NOW)
     for letter in (await store.due_deliveries("hook", NOW, 3))[:1]:
         await store.reschedule_delivery(
             WebhookDelivery(hook="hook", key=letter.key, body=letter.body, number=letter.number, dead=True)
@@ -169,10 +173,16 @@ def tables_of(database: Path) -> dict[str, list[int]]:
     return pages
 
 
+def _sqlite_of(box: Interlock) -> SqliteStore:
+    assert isinstance(box.store, SqliteStore), "a data folder has such a store"
+    return box.store
+
+
 async def given(data: Path) -> Given:
     """All values that a store gives back; raises `DamagedRow` and the like."""
     async with Inspection(data) as box:
-        store, bus = box.store, SqliteBus(box.store)
+        store = _sqlite_of(box)
+        bus = SqliteBus(store)
         rows = await store.rows(limit=100)
         ledger = await store.read("look at budgets", spent_by_window)
         return {
@@ -192,6 +202,7 @@ async def given(data: Path) -> Given:
                 await store.hooks_due(NOW),
             ],
             "outbox": await store.signals_to_deliver(),
+            "asides": await store.set_asides(10),
             "schedules": await store.run_schedules(),
             "budgets": ledger,
             "broadcasts": await bus.since(0, 100),

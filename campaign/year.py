@@ -28,7 +28,7 @@ from interlock.adapters.log.log_file import LOG_FILE, LogFile
 from interlock.adapters.log.log_lines import JsonLines
 from interlock.adapters.log.run_log import RUNS, RunLog
 from interlock.broadcast.schedules import Schedule
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.server.crews import ServedCrews
 from interlock.server.reload import CrewReloader
 from interlock.testing import ManualClock
@@ -177,7 +177,7 @@ async def _lived(folder: Path, days: int, logs: Logs) -> Year:
             if hour % 24 == 0:
                 logs.move_away(hour // 24)
             if hour % (24 * 7) == 0:
-                sizes.append((hour // 24, (await box.store.compact())[1]))
+                sizes.append((hour // 24, (await box.home.compact("full"))[1]))
         started = days * 24 // EVERY_HOURS
         await _until_swept(box, clock)
         rows = await _all_runs(box)
@@ -185,7 +185,7 @@ async def _lived(folder: Path, days: int, logs: Logs) -> Year:
         kept = [each async for each in _broadcasts(box)]
         tombstones = len(await box.archive.tombstones())
         reading.cancel()
-    problems += (await check_folder(folder / "data", host)).problems
+    problems += (await check_store(folder / "data", host)).problems
     changed = len(revisions) - 1
     return Year(sizes, started, len(rows), len(kept), tombstones, changed, logs.lines(), logs.size(), problems)
 

@@ -225,6 +225,7 @@ async def reply_path() -> ReplyPath:
     from interlock.compose.crews import load_definition
     from interlock.runtime.runner import Runner
     from interlock.testing import MemoryStore
+    from interlock.testing.memory_owners import MemoryLeaders
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW, "utf-8")
@@ -236,6 +237,7 @@ async def reply_path() -> ReplyPath:
         orders=store,
         budgets=store,
         outbox=store,
+        leaders=MemoryLeaders(store),
         bus=store.bus,
         clock=SystemClock(),
         model_for=lambda _crew, _agent, _run: model,

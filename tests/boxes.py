@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from interlock import Interlock
+from interlock.adapters.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -15,3 +16,9 @@ def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
             return await ask(box)
 
     return asyncio.run(asked())
+
+
+def sqlite_of(box: Interlock) -> SqliteStore:
+    """The store of a box in a data folder, for what only SQLite has."""
+    assert isinstance(box.store, SqliteStore)
+    return box.store

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import postgres
+
 # Journals name the user who types a command: the same one on every machine.
 os.environ["LOGNAME"] = "tester"
 
@@ -28,3 +30,14 @@ def nothing_is_left_behind() -> Iterator[None]:
     """A socket, a file or a task that nobody closed is found in the file that made it, not later and by chance."""
     yield
     gc.collect()
+
+
+def pytest_sessionfinish() -> None:
+    postgres.end_shared_cluster()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The address of an empty PostgreSQL store, in a cluster that all tests of this process share."""
+    with postgres.shared_schemas().borrow() as url:
+        yield url

@@ -21,7 +21,7 @@ from interlock.cli.main import _COMMANDS
 ROOT = Path(__file__).parent.parent
 BUILT_WITH = ROOT / "build-requirements.txt"
 UV = Path(sys.executable).parent / "uv"
-EXTRAS = ("", "llm", "local", "mcp", "server")
+EXTRAS = ("", "llm", "local", "mcp", "postgres", "server")
 CREW = """version: "2.0"
 entry_point: a
 agents: [{id: a, is_terminal: true}]
@@ -178,7 +178,22 @@ def require_server(installed: Installed, desk: Path) -> None:
         assert server.wait(60) == 0
 
 
-WORKS = {"llm": require_llm, "local": require_local, "mcp": require_mcp, "server": require_server}
+def require_postgres(installed: Installed, desk: Path) -> None:
+    """The driver is there, and the wheel has the files of SQL."""
+    program = (
+        "from interlock.adapters.postgres.store import PostgresStore; from interlock.adapters.postgres import migrate,"
+        " roles; print(PostgresStore.__name__, migrate.newest_schema() >= 9, 'grant' in roles.role_statements())"
+    )
+    assert done([installed.bin / "python", "-c", program], cwd=desk) == "PostgresStore True True\n"
+
+
+WORKS = {
+    "llm": require_llm,
+    "local": require_local,
+    "mcp": require_mcp,
+    "postgres": require_postgres,
+    "server": require_server,
+}
 
 
 def test_the_line_that_is_named_installs_the_extra(installed: Installed, desk: Path) -> None:

@@ -14,10 +14,10 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 DIALECT_MAX = 22
 # Distinct functions and files between a model's reply and the next model call, for a plain handoff in memory.
-REPLY_FUNCTIONS_MAX = 75
+REPLY_FUNCTIONS_MAX = 77
 REPLY_FILES_MAX = 24
 # Calls of Python functions on it, each counted as often as it is made: what a step costs (issue 20).
-REPLY_CALLS_MAX = 88
+REPLY_CALLS_MAX = 90
 # Of these, in the engine: the main road from a reply to the next request for a model call.
 ROAD_FUNCTIONS_MAX = 38
 ROAD_FILES_MAX = 9

@@ -109,7 +109,7 @@ def test_whoever_reckons_with_dates_does_not_ask_the_clock() -> None:
 
 
 THIRD_PARTIES = {
-    "anyio", "click", "cuid2", "fastapi", "h11", "httpx2", "mcp", "mcp_types", "msgspec", "pydantic", "rich",
+    "anyio", "click", "cuid2", "fastapi", "h11", "httpx2", "mcp", "mcp_types", "msgspec", "psycopg", "pydantic", "rich",
     "sse_starlette",
     "standardwebhooks", "starlette", "uvicorn", "yaml",
 }  # fmt: skip
@@ -126,6 +126,7 @@ def test_heavy_libraries_stay_in_their_place() -> None:
         "mcp": served,
         "anyio": served,
         "pydantic": served,
+        "psycopg": ("adapters",),
         "standardwebhooks": served,
         **dict.fromkeys(("fastapi", "h11", "sse_starlette", "starlette", "uvicorn"), ("server",)),
     }
@@ -137,6 +138,13 @@ def test_heavy_libraries_stay_in_their_place() -> None:
         if imported.split(".")[0] == library and package_of(name) not in packages
     ]
     assert faults == []
+    drivers = {"psycopg": "adapters/postgres/", "sqlite3": "adapters/"}
+    assert [
+        f"{name} imports {imported}"
+        for name, tree in modules()
+        for imported in imports(tree)
+        if (home := drivers.get(imported.split(".")[0])) is not None and not name.startswith(home)
+    ] == []
 
 
 def test_no_module_has_a_vague_name() -> None:

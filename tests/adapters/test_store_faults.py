@@ -25,9 +25,9 @@ from interlock.adapters.sqlite.read_only import ReadOnlyStore
 from interlock.adapters.sqlite.runs import run_head
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.compose.crews import load_definition
-from interlock.compose.upkeep import read_only
+from interlock.compose.stores import sqlite_folder
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, ModelRequest, Record, RunRow
@@ -35,6 +35,7 @@ from interlock.runtime.store_retry import STORE_RETRY_MS
 from interlock.testing import ManualClock
 from tests.adapters.store_records import a_row, replied, started
 from tests.adapters.stores import opened
+from tests.boxes import sqlite_of
 
 FLIPS = 250
 MEGABYTE = 1024 * 1024
@@ -104,7 +105,7 @@ async def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_the
 
     refused = asyncio.Event()
     async with Interlock(tmp_path / "data", models=lambda request: reply(request), clock=clock) as box:
-        store, append = box.store, box.store.append
+        store, append = sqlite_of(box), box.store.append
 
         async def noticed(row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
             try:
@@ -437,7 +438,7 @@ async def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back
 ) -> None:
     most = MEGABYTE
     monkeypatch.setattr(database, "LOG_BYTES_MAX", most)
-    monkeypatch.setattr(read_only, "LOG_BYTES_MAX", most)
+    monkeypatch.setattr(sqlite_folder, "LOG_BYTES_MAX", most)
     monkeypatch.setattr(writer, "LOG_BYTES", most // 8)
     log = tmp_path / "interlock.db-wal"
 
@@ -447,7 +448,7 @@ async def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back
             for seq in range(2, 42):
                 await store.append(a_row("r0"), replied(seq, "x" * 100_000))
             assert log.stat().st_size > 2 * most
-            (note,) = (await check_folder(tmp_path)).notes
+            (note,) = (await check_store(tmp_path)).notes
             assert "more than 1 MB: another program keeps a read transaction open" in note
             assert reader.communicate("\n\n")[0] == "ended\n"
         for seq in range(42, 2_000):
@@ -703,14 +704,14 @@ async def test_a_reply_of_ten_megabytes_is_kept_replayed_exported_imported_and_d
         assert huge in [each.text for each in (await box.state(run)).history]
         await (await box.resume(run, "yes")).result()
         data = await export_run(box, run)
-    assert (await check_folder(tmp_path / "data")).problems == []
+    assert (await check_store(tmp_path / "data")).problems == []
     async with Interlock(tmp_path / "other") as box:
         await import_run(box, data, "a file")
         assert (await box.result(run)).status == "completed"
-        await box.store.backup(tmp_path / "copy.db")
+        await sqlite_of(box).backup(tmp_path / "copy.db")
         await delete_run(box, run)
     assert (tmp_path / "copy.db").stat().st_size > 10 * MEGABYTE
-    assert (await check_folder(tmp_path / "other")).problems == []
+    assert (await check_store(tmp_path / "other")).problems == []
     with sqlite3.connect(tmp_path / "other" / "interlock.db") as connection:
         assert connection.execute("select max(length(body)) from records").fetchone()[0] in (None, 0)
     connection.close()

@@ -52,7 +52,7 @@ def test_the_folder_is_the_named_one_or_that_of_the_environment(
     monkeypatch.setenv("INTERLOCK_DATA", str(tmp_path / "set"))
     crew.run_sync("go", models=done)
     assert (tmp_path / "named").is_dir() and (tmp_path / "set").is_dir() and not (tmp_path / ".interlock").exists()
-    with pytest.raises(UsageError, match="data must be the path of a folder, not int"):
+    with pytest.raises(UsageError, match="data must be the path of a folder, or the URL of a store, not int"):
         crew.run_sync("go", models=done, data=7)  # type: ignore[arg-type]
 
 

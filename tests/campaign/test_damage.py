@@ -21,7 +21,7 @@ from interlock.adapters.files import data_folder
 from interlock.adapters.files.data_folder import DATABASE
 from interlock.adapters.files.newest_mark import StoreProgress
 from interlock.adapters.sqlite import sealed_tables
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 
 FLIPS, LOGS = 50, 12
 
@@ -66,7 +66,7 @@ async def test_compacting_makes_no_damaged_row_whole(whole: Path, tmp_path: Path
     shutil.copytree(whole, tmp_path / "damaged")
     damage.flip(DATABASE, place + 2, 0)(tmp_path / "damaged")
     small = compact_copy(tmp_path / "damaged", tmp_path / "compacted")
-    problems = (await check_folder(small)).problems
+    problems = (await check_store(small)).problems
     assert any("damaged in the table 'webhook_letters'" in each for each in problems), problems
 
 

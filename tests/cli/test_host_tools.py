@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.cli.main import interlock
 
@@ -87,11 +88,11 @@ def test_every_command_that_writes_takes_the_durability_of_the_hosts_file(
 ) -> None:
     seen: list[str] = []
 
-    def noting(data: Path, *, durability: str) -> SqliteStore:
+    def noting(data: Path, *, durability: str, connect: Connect) -> SqliteStore:
         seen.append(durability)
-        return SqliteStore(data, durability=durability)
+        return SqliteStore(data, durability=durability, connect=connect)
 
-    monkeypatch.setattr("interlock.compose.open_folder.SqliteStore", noting)
+    monkeypatch.setattr("interlock.compose.stores.sqlite_folder.SqliteStore", noting)
     first = paused()
     run("runs", "export", first, "out.jsonl")
     run("resume", first, "--input", "this", "--script", "script.yaml", "--json")

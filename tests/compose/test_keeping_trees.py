@@ -16,7 +16,7 @@ from interlock.adapters.files.run_scripts import ELSEWHERE, script_yaml, turns_o
 from interlock.adapters.store_rules import record_format
 from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs, whole_crews
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.compose.upkeep.run_trees import tree_of
 from interlock.engine.events import ChildReturned, ChildStarted, RunStarted
 from interlock.engine.run import Run
@@ -77,7 +77,7 @@ async def test_a_run_is_deleted_with_all_that_it_called(tmp_path: Path, over: bo
             with pytest.raises(RunDeleted):
                 await box.journal.row(run)
         assert sorted(left) == sorted(expected)
-    found = await check_folder(tmp_path / "data")
+    found = await check_store(tmp_path / "data")
     assert (found.problems, found.runs, found.deleted) == ([], 0, len(expected))
 
 
@@ -137,7 +137,7 @@ async def test_a_tree_is_the_same_elsewhere_and_goes_on_there(tmp_path: Path, ov
         if not over:
             await (await box.resume("r", "The red one")).result()
         assert (here, (await box.result("r")).status) == (before, "completed")
-    assert (await check_folder(other / "data")).problems == []
+    assert (await check_store(other / "data")).problems == []
 
 
 async def test_a_deleted_tree_comes_back_from_its_export(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ async def test_a_fork_keeps_what_children_said_and_cost_and_they_stay_with_the_o
         assert (said[2], said[4]) == ("Found it.", "Written.")
         script.write_text(script_yaml(await box.journal.tree(fork.run)), "utf-8")
     assert read_script(script)["beta/z"] == [ELSEWHERE, "Once more.\n[END]"]
-    assert (await check_folder(tmp_path / "data")).problems == []
+    assert (await check_store(tmp_path / "data")).problems == []
 
 
 # Scripts
@@ -426,7 +426,7 @@ async def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_pa
 
 async def test_the_doctor_finds_a_whole_tree_well(tmp_path: Path) -> None:
     await a_tree(tmp_path, over=False)
-    found = await check_folder(tmp_path / "data")
+    found = await check_store(tmp_path / "data")
     assert (found.problems, found.runs) == ([], 3)
 
 
@@ -434,7 +434,7 @@ async def test_the_doctor_finds_a_child_without_its_caller_and_a_wait_for_nobody
     await a_tree(tmp_path, over=False)
     async with box_in(tmp_path) as box:
         await box.archive.delete_run("r~4.0", 1)
-    assert (await check_folder(tmp_path / "data")).problems == [
+    assert (await check_store(tmp_path / "data")).problems == [
         "run 'r~4.0~4.0' was called by run 'r~4.0', which does not exist",
         "run 'r' waits for run 'r~4.0', which does not exist",
     ]

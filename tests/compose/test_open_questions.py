@@ -11,11 +11,12 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.sqlite import migrations
+from interlock.adapters.sqlite.runs import run_head
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.compose.questions import list_open_questions, open_questions, questions_of_run
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.ports import OpenQuestion, RunRow
 from interlock.testing import ManualClock
 from tests.nested_crews import nested_crew
@@ -141,6 +142,10 @@ def put_back_to(file: Path, migration: str) -> None:
             columns = ", ".join(name for (name,) in connection.execute(query, (table, table)))
             connection.execute(f"delete from main.{table}")
             connection.execute(f"insert into main.{table} ({columns}) select {columns} from newer.{table}")
+        for number, *values in connection.execute(f"select number, {run_head.COLUMNS} from newer.runs").fetchall():
+            values[run_head.NEEDS] = (1, 1, 0)  # as rows are that were written before these columns
+            crc = run_head.row_crc(number, values)
+            connection.execute("update main.runs set crc = ? where number = ?", (crc, number))
 
 
 async def test_a_folder_of_an_older_interlock_is_listed_once_when_it_is_opened(tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ async def test_the_doctor_lists_anew_what_is_not_listed_as_the_journal_tells_it(
         await started(box, "one")
     with database(tmp_path) as connection:
         connection.execute(damage)
-    first, second = await check_folder(tmp_path / "data"), await check_folder(tmp_path / "data")
+    first, second = await check_store(tmp_path / "data"), await check_store(tmp_path / "data")
     assert first.problems == second.problems == second.notes == []
     async with box_in(tmp_path) as box:
         assert await listed(box) == ["one"]

@@ -11,6 +11,7 @@ import pytest
 
 from interlock import Interlock, UsageError, load_host
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import ToolContext, tool
 from interlock.compose.crews import host_settings, load_definition
@@ -155,11 +156,11 @@ async def test_a_crew_whose_tools_are_not_here_is_not_started(tmp_path: Path) ->
 def durabilities_asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen = []
 
-    def noting(folder: Path, *, durability: str) -> SqliteStore:
+    def noting(folder: Path, *, durability: str, connect: Connect) -> SqliteStore:
         seen.append(durability)
-        return SqliteStore(folder, durability=durability)
+        return SqliteStore(folder, durability=durability, connect=connect)
 
-    monkeypatch.setattr("interlock.compose.open_folder.SqliteStore", noting)
+    monkeypatch.setattr("interlock.compose.stores.sqlite_folder.SqliteStore", noting)
     return seen
 
 

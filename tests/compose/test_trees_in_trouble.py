@@ -36,9 +36,11 @@ class SlowStore:
         self._writing: list[asyncio.Task[AppendResult]] = []
         box.store.create, box.store.claim = self.create, self.claim  # type: ignore[method-assign]
 
-    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+    async def create(
+        self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES, *, owned: bool = True
+    ) -> AppendResult:
         if not parent_of(row.run):
-            return await self._create(row, record, also)
+            return await self._create(row, record, also, owned=owned)
         self._writing.append(asyncio.create_task(self._written(row, record, also)))
         self.asked.set()
         return await asyncio.shield(self._writing[-1])

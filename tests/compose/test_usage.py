@@ -11,6 +11,7 @@ from interlock.compose.usage import CostReport
 from interlock.engine.events import Usage
 from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 
 CREW = """\
 version: "2.0"
@@ -156,7 +157,7 @@ async def test_what_runs_have_cost_can_be_asked_while_nothing_can_be_written(tmp
     async with box_in(tmp_path) as (box, _):
         for _ in range(30):
             await (await box.start(crew(tmp_path, "one"), "go")).result()
-        await box.store.limit_bytes(1)
+        await sqlite_of(box).limit_bytes(1)
         assert (await box.usage()).runs == 30
 
 

@@ -1,6 +1,7 @@
 """What every store promises of standing approvals."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from interlock.approvals.standing import StandingApproval, as_revoked
 from interlock.errors import NotOwner
 from interlock.limits import REVOKED_APPROVALS_MAX
 from interlock.ports import AtomicWrites
-from tests.contracts.test_journal import Place, a_row, replied, started
+from tests.contracts.test_journal import Place, a_row, place_of_kind, replied, started
 
 FIRST = StandingApproval(id="ap-1", tool="pay", pattern="pay", crew="desk", asked_in="r1", by="user:ann", at=1)
 SECOND = StandingApproval(
@@ -21,9 +22,10 @@ SECOND = StandingApproval(
 BOTH = AtomicWrites(approvals=(FIRST, SECOND))
 
 
-@pytest.fixture(params=["memory", "sqlite-full"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path / "data")
+@pytest.fixture(params=["memory", "sqlite-full", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of_kind(request.param, tmp_path / "data") as found:
+        yield found
 
 
 async def test_approvals_are_stored_with_their_record_and_listed_newest_first(place: Place) -> None:
@@ -50,6 +52,15 @@ async def test_a_revoked_approval_is_gone_for_every_process_at_once(place: Place
         assert await other.revoke_approval("ap-1", "user:bob", 7)
         assert not await store.revoke_approval("ap-1", "user:eve", 8)
         assert list(await store.standing_approvals("pay")) == []
+        assert list(await store.standing_approvals()) == [SECOND]
+
+
+async def test_a_record_that_is_appended_again_does_not_give_back_what_was_revoked(place: Place) -> None:
+    async with place.opened() as store:
+        await store.create(a_row(), started())
+        await store.append(a_row(), replied(3), BOTH)
+        assert await store.revoke_approval("ap-1", "user:bob", 7)
+        await store.append(a_row(), replied(3), BOTH)
         assert list(await store.standing_approvals()) == [SECOND]
 
 

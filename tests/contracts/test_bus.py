@@ -1,7 +1,7 @@
 """What every store promises of broadcasts (port `Bus`), and that all of them promise the same."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.adapters.postgres.bus.bus import PostgresBus
+from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules.bus_rules import PRUNE_BATCH_MAX
@@ -31,25 +33,31 @@ from interlock.limits import (
 )
 from interlock.ports import Activity, AtomicWrites, Bus, Delivery, InboxClaim, Journal, PruneResult, Record, RunRow
 from interlock.testing import MemoryStore
+from tests.postgres import shared_schemas
 
 NOW = 1_800_000_000_000
-Store = MemoryStore | SqliteStore
+Store = MemoryStore | SqliteStore | PostgresStore
+STORES = ("memory", "sqlite", "postgres")
 
 
 def bus_of(store: Store) -> Bus:
-    return store.bus if isinstance(store, MemoryStore) else SqliteBus(store)
+    if isinstance(store, MemoryStore):
+        return store.bus
+    return SqliteBus(store) if isinstance(store, SqliteStore) else PostgresBus(store)
 
 
 class Place:
     """Where broadcasts are kept; every store opened here sees the same ones, as another process would."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.kind, self.folder = kind, folder
+    def __init__(self, kind: str, folder: Path, url: str = "") -> None:
+        self.kind, self.folder, self.url = kind, folder, url
         self._first: MemoryStore | None = None
 
     def open(self) -> Store:
         if self.kind == "sqlite":
             return SqliteStore(self.folder)
+        if self.kind == "postgres":
+            return PostgresStore(self.url)
         store = MemoryStore(beside=self._first)
         self._first = self._first or store
         return store
@@ -63,9 +71,17 @@ class Place:
             await store.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path / "data")
+@contextmanager
+def place_of(kind: str, folder: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        url = stack.enter_context(shared_schemas().borrow()) if kind == "postgres" else ""
+        yield Place(kind, folder, url)
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of(request.param, tmp_path / "data") as made:
+        yield made
 
 
 def emission(name: str, kind: str = "x", *, at: int = NOW, crew: str = "", agent: str = "", hops: int = 0) -> Emission:
@@ -119,7 +135,7 @@ async def test_the_newest_come_oldest_first_and_a_restart_keeps_them(place: Plac
     async with place.opened() as (bus, _):
         for n in range(5):
             assert (await bus.emit(emission(f"b{n}", f"t:{n % 2}"))).news
-    if place.kind == "sqlite":
+    if place.kind != "memory":
         async with place.opened() as (bus, _):
             assert ids(await bus.newest(3)) == ["b2", "b3", "b4"]
             assert ids(await bus.newest(9)) == ["b0", "b1", "b2", "b3", "b4"]
@@ -514,7 +530,7 @@ async def test_subscriptions_are_known_by_crew_agent_and_pattern_and_survive_a_r
         await bus.subscribe(hears("a", "x", silent=False))
         await bus.subscribe(hears("b", "x"))
         await bus.subscribe(hears("a", "x", crew="ops"))
-    if place.kind == "sqlite":
+    if place.kind != "memory":
         async with place.opened() as (bus, _):
             kept = [(each.crew, each.agent, each.pattern, each.silent) for each in await bus.subscriptions()]
             assert kept == [("ci", "a", "x", False), ("ci", "b", "x", True), ("ops", "a", "x", True)]
@@ -548,7 +564,7 @@ async def test_the_queue_is_in_order_and_a_restart_keeps_it(place: Place) -> Non
     async with place.opened() as (bus, _):
         for entry in (later("c", NOW + 2), later("b", NOW + 1), later("a", NOW + 1), later("d", NOW + 1, type="a")):
             assert await bus.schedule(entry) is None
-    if place.kind == "sqlite":
+    if place.kind != "memory":
         async with place.opened() as (bus, _):
             assert ids(await bus.list_delayed()) == ["d", "a", "b", "c"]
             assert ids(await bus.due_broadcasts(NOW + 1, 10)) == ["d", "a", "b"]
@@ -750,10 +766,10 @@ async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[A
 
 @settings(max_examples=40, derandomize=True, deadline=None, database=None)
 @given(STEPS)
-async def test_both_stores_tell_the_same_story(tmp_path_factory: Any, steps: list[tuple[str, int]]) -> None:
+async def test_all_stores_tell_the_same_story(tmp_path_factory: Any, steps: list[tuple[str, int]]) -> None:
     stories: list[Any] = []
-
-    for kind in ("memory", "sqlite"):
-        async with Place(kind, tmp_path_factory.mktemp("walk")).opened() as (bus, store):
-            stories.append(await walked(bus, store, steps))
-    assert stories[0] == stories[1]
+    for kind in STORES:
+        with place_of(kind, tmp_path_factory.mktemp("walk")) as place:
+            async with place.opened() as (bus, store):
+                stories.append(await walked(bus, store, steps))
+    assert stories[0] == stories[1] == stories[2]

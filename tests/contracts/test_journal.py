@@ -1,14 +1,15 @@
 """What every store promises: one suite for all, and for all ports of a store. Then the clock of the fakes."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.engine.budgets.inherited_limits import WindowLimit
@@ -57,16 +58,17 @@ from interlock.ports import (
     Tombstone,
 )
 from interlock.testing import ManualClock, MemoryStore
+from tests.postgres import shared_schemas
 
-Store = MemoryStore | SqliteStore
-STORES = ["memory", "sqlite-full", "sqlite-normal"]
+Store = MemoryStore | SqliteStore | PostgresStore
+STORES = ["memory", "sqlite-full", "sqlite-normal", "postgres"]
 
 
 class Place:
     """Where runs are kept; every store opened here sees the same ones, as another process would."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.kind, self.folder = kind, folder
+    def __init__(self, kind: str, folder: Path, url: str = "") -> None:
+        self.kind, self.folder, self.url = kind, folder, url
         self.stores: list[Store] = []
 
     def open(self) -> Store:
@@ -74,6 +76,8 @@ class Place:
         return self.stores[-1]
 
     def _opened(self) -> Store:
+        if self.kind == "postgres":
+            return PostgresStore(self.url)
         if self.kind != "memory":
             return SqliteStore(self.folder, durability=self.kind.removeprefix("sqlite-"))
         first = self.stores[0] if self.stores else None
@@ -96,9 +100,17 @@ def as_ports(
     return store, store, store, store, store, store, clock
 
 
+@contextmanager
+def place_of_kind(kind: str, folder: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        url = stack.enter_context(shared_schemas().borrow()) if kind == "postgres" else ""
+        yield Place(kind, folder, url)
+
+
 @pytest.fixture(params=STORES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path / "data")
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of_kind(request.param, tmp_path / "data") as found:
+        yield found
 
 
 def a_row(run: str = "r1", **fields: object) -> RunRow:

@@ -1,23 +1,28 @@
 """What every store promises of orders to the process that drives a run."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from interlock.adapters.postgres.tables.orders import PostgresOrders
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.errors import NotOwner, OrderLost, RunNotFound, UsageError
 from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX
-from interlock.ports import AtomicWrites, OrderOutcome, OrderReceipt, Orders, RunOrder
+from interlock.ports import NO_OWNER, AtomicWrites, OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.testing import MemoryStore
-from tests.contracts.test_journal import Place, Store, a_row, replied, started
+from tests.contracts.test_journal import Place, Store, a_row, place_of_kind, replied, started
 
 NOW = 1_800_000_000_000
 DONE = OrderOutcome(seq=3, value="it is")
 
 
 def orders_of(store: Store) -> Orders:
-    return store if isinstance(store, MemoryStore) else SqliteOrders(store)
+    if isinstance(store, MemoryStore):
+        return store
+    return SqliteOrders(store) if isinstance(store, SqliteStore) else PostgresOrders(store)
 
 
 def order(key: str = "o1", run: str = "r1", **more: object) -> RunOrder:
@@ -25,9 +30,10 @@ def order(key: str = "o1", run: str = "r1", **more: object) -> RunOrder:
     return msgspec.structs.replace(made, **more)
 
 
-@pytest.fixture(params=["memory", "sqlite-full"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path / "data")
+@pytest.fixture(params=["memory", "sqlite-full", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of_kind(request.param, tmp_path / "data") as found:
+        yield found
 
 
 async def test_an_order_reaches_the_owner_of_the_run_and_nobody_else(place: Place) -> None:
@@ -42,6 +48,18 @@ async def test_an_order_reaches_the_owner_of_the_run_and_nobody_else(place: Plac
         assert await orders_of(store).orders_for(store.owner) == []
         await other.claim("r1")
         assert await orders_of(store).orders_for(other.owner) == [order()]
+
+
+async def test_an_order_for_a_run_whose_owner_is_gone_is_left_to_any_worker(place: Place) -> None:
+    async with place.opened() as store:
+        owner = place.open()
+        await owner.create(a_row(), started())
+        await store.create(a_row("r2"), started())
+        for key, run in (("o1", "r1"), ("o2", "r2")):
+            await orders_of(store).post(order(key, run=run))
+        assert await orders_of(store).orders_for(NO_OWNER) == []
+        await owner.close()
+        assert await orders_of(store).orders_for(NO_OWNER) == [order()]
 
 
 async def test_an_order_for_a_child_reaches_the_owner_of_the_tree(place: Place) -> None:

@@ -16,7 +16,7 @@ from interlock.ports import ModelRequest, WebhookDelivery
 from interlock.server import webhooks
 from interlock.server.webhooks import RETRY_DELAYS_MS, WebhookPublisher
 from interlock.testing import ManualClock
-from tests.server.office import open_office
+from tests.server.office import ALONE, open_office
 from tests.server.process import PATIENT, serving, stream
 from tests.server.receiving import SECRET, SECRET_VALUE, Receiver, receiving
 
@@ -139,9 +139,9 @@ async def require_told(folder: Path) -> None:
         await telling.initialize_positions()
         run = (await asking.post("/v1/runs", json={"crew": "door", "input": "knock"})).json()["id"]
         await box.runner.wait_until_settled(run)
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         clock.advance(RETRY_DELAYS_MS[0])
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         token = (await box.result(run)).token
     assert [each.key for each in postbox.tried] == [postbox.tried[0].key] * 2
     data = json.loads(postbox.tried[1].body)["data"]

@@ -13,6 +13,7 @@ from interlock.adapters.files.view_keeper import SqliteSignalSource
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 from tests.compose.test_messages import paying
 from tests.server.office import crew_file, open_office
 
@@ -102,8 +103,8 @@ async def test_delayed_json_is_current_after_the_process_that_dispatched_died(
         await box.signals.schedule("report:due", in_ms=1_000, id="one")
 
         def views() -> SignalFiles:
-            truth = SqliteSignalSource(box.store.open_reader())
-            return SignalFiles(box.store.folder, truth, lambda report: None, lambda: 0)
+            truth = SqliteSignalSource(sqlite_of(box).open_reader())
+            return SignalFiles(sqlite_of(box).folder, truth, lambda report: None, lambda: 0)
 
         survivor, dying = views(), views()
         survivor.refresh()

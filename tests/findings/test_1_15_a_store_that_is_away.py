@@ -17,12 +17,14 @@ from interlock import Interlock
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.compose.crews import load_definition
+from interlock.compose.stores.sqlite_folder import SqliteFolder
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable, StoreFailed
 from interlock.ports import ModelReply, ModelRequest
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock, MemoryStore
+from interlock.testing.memory_owners import MemoryLeaders
 from tests.adapters.test_store_faults import telling
 
 HOUR_MS = 3_600_000
@@ -84,14 +86,12 @@ class Folder(Interlock):
     """A host whose store has a fault to inject."""
 
     def __init__(self, *given: Any, before: Callable[[str], None], **more: Any) -> None:
-        super().__init__(*given, **more)
-        self._before = before
+        super().__init__(*given, durability="normal", **more)
 
-    def _open_store(self) -> SqliteStore:
         def connect(path: Path, mode: str) -> sqlite3.Connection:
-            return telling(self._before)(path, mode)
+            return telling(before)(path, mode)
 
-        return SqliteStore(self.data, durability="normal", connect=connect)
+        self.home = SqliteFolder(self.data, connect=connect)
 
 
 def crew_in(folder: Path, name: str) -> Any:
@@ -243,6 +243,7 @@ def runner_on(store: AwayStore, world: World) -> Runner:
         owners=store,
         budgets=store,
         outbox=store,
+        leaders=MemoryLeaders(store),
         orders=store,
         bus=store.bus,
         clock=world.clock,

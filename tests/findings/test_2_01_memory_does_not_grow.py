@@ -10,6 +10,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.config.server_settings import ServerSettings
 from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.adapters.sqlite.store import CACHE_KB
+from tests.boxes import sqlite_of
 from tests.server.office import Office, open_office
 
 RUNS = 300
@@ -41,7 +42,7 @@ async def test_the_cache_of_the_database_is_small_beside_the_process(tmp_path: P
         def cache_kb(connection: object, _: object) -> int:
             return -int(connection.execute("pragma cache_size").fetchone()[0])  # type: ignore[attr-defined]
 
-        assert await office.box.store.write("ask", cache_kb) == CACHE_KB
+        assert await sqlite_of(office.box).write("ask", cache_kb) == CACHE_KB
         assert CACHE_KB <= 4 * 1024
 
 

@@ -13,6 +13,7 @@ from interlock.cli.main import interlock
 from interlock.compose.upkeep.retention import Retention, RetentionSettings
 from interlock.messages.frames import words_in_frames
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 
 CREW = """\
 version: "2.0"
@@ -149,6 +150,6 @@ async def test_compact_beside_a_living_process_keeps_every_crew_and_the_process_
         await box.archive.delete_tree("run0", clock.now_ms())
         await run_of(box, crew_in(tmp_path, CREW.replace("Write.", "Write more.")), "hello", "run1")
         async with Interlock(tmp_path / "data") as beside:
-            await beside.store.compact()
+            await sqlite_of(beside).compact()
         await run_of(box, older, "hello", "run2")
         assert len(await box.journal.records("run2")) > 1

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.broadcast.schedules import Schedule
 from interlock.cli.main import interlock
 from interlock.limits import WALL_LOOK_MS
@@ -239,3 +240,27 @@ async def test_the_same_request_to_plan_twice_plans_once(tmp_path: Path) -> None
         answers = [await office.post("/v1/schedules", json=order, headers=headers) for _ in range(2)]
         assert answers[0].json() == answers[1].json()
         assert len((await office.get("/v1/schedules")).json()["schedules"]) == 1
+
+
+async def test_a_run_does_not_make_the_scheduler_read_the_schedules_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+    read = SqliteStore.run_schedules
+
+    async def count_reads(store: SqliteStore) -> Any:
+        reads.append("read")
+        return await read(store)
+
+    async def has_read() -> bool:
+        return bool(reads)
+
+    monkeypatch.setattr(SqliteStore, "run_schedules", count_reads)
+    async with serving(tmp_path, ManualClock(now_ms=START), []) as box:
+        await until(has_read)
+        for _ in range(3):
+            await (await box.start(load_crew(crew_in(tmp_path)), "go")).result()
+        assert reads == ["read"]
+        await box.schedules.add("news", "go", at=START + HOUR)
+        reads.clear()
+        await until(has_read)  # a new schedule does

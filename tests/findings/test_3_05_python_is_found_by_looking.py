@@ -73,7 +73,7 @@ async def test_wrong_types_are_sentences(tmp_path: Path, ask: Callable[[Any], Aw
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"data": 3}, "data must be the path of a folder, not int"),
+        ({"data": 3}, "data must be the path of a folder, or the URL of a store, not int"),
         ({"tools": 3}, "tools must be a list of functions, not int"),
         ({"tools": "look"}, "tools must be a list of functions, not str"),
         ({"models": 3}, "models must be a function, a model, or a mapping of them, not int"),

@@ -21,7 +21,8 @@ from interlock.engine.events import CancelRequested, RunResumed
 from interlock.errors import NotWaiting, OrderPending
 from interlock.ports import ModelRequest, RunOrder
 from interlock.runtime.orders import RESUME, resume_body
-from tests.compose.test_recovery import Slow, asked_about, cut_off, pay
+from tests.boxes import sqlite_of
+from tests.compose.working.test_recovery import Slow, asked_about, cut_off, pay
 from tests.nested_crews import nested_crew
 from tests.server.process import COMMAND
 
@@ -125,7 +126,7 @@ async def no_orders(owner: str) -> list[RunOrder]:
 
 
 async def open_orders(box: Interlock) -> list[Any]:
-    return await box.store.read("look", lambda connection: connection.execute("select key from orders").fetchall())
+    return await sqlite_of(box).read("look", lambda connection: connection.execute("select key from orders").fetchall())
 
 
 @pytest.mark.parametrize("number", range(1, 13))

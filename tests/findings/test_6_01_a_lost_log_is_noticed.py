@@ -22,9 +22,10 @@ from interlock.adapters.files.newest_mark import NEWEST, NewestMark, StoreProgre
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.cli.main import interlock
 from interlock.compose.upkeep.archive import delete_run
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.errors import RecordsMissing, StoreFailed
 from tests.adapters.store_records import a_row, replied, started
+from tests.boxes import sqlite_of
 from tests.findings.killed import HELLO, killed_folder
 
 LOG = "interlock.db-wal"
@@ -191,7 +192,7 @@ async def test_deleting_runs_lowers_nothing(data: Path) -> None:
     assert isinstance(after, StoreProgress)
     assert after.position == before.position
     assert after.unrecorded > before.unrecorded
-    assert (await check_folder(data)).problems == []
+    assert (await check_store(data)).problems == []
 
 
 def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
@@ -323,12 +324,12 @@ def test_a_log_that_is_lost_after_compacting_deleting_and_expiring_is_noticed(tm
             marks = [read_mark(data)]
             await box.store.expire_tombstones(box.clock.now_ms() + 1)
             marks.append(read_mark(data))
-            await box.store.compact()
+            await sqlite_of(box).compact()
             await (await box.start(load_crew(HELLO), "go", run_id="third")).result()
             assert len({*marks, read_mark(data)}) == 3
 
     asyncio.run(story())
-    assert asyncio.run(check_folder(data)).problems == []
+    assert asyncio.run(check_store(data)).problems == []
     assert called("compact", "--data", data).exit_code == 0
     shutil.copy(copy / "interlock.db", data / "interlock.db")
     with pytest.raises(RecordsMissing):
@@ -355,7 +356,7 @@ def test_a_folder_is_compacted_while_another_process_has_it_open(data: Path) -> 
             await (await box.start(load_crew(HELLO), "go", run_id="after")).result()
 
     asyncio.run(story())
-    assert asyncio.run(check_folder(data)).problems == []
+    assert asyncio.run(check_store(data)).problems == []
     listed = called("runs", "list", "--data", data).stdout
     assert "second" in listed
     assert "after" in listed

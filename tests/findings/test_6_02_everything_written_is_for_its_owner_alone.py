@@ -40,7 +40,10 @@ class Place(NamedTuple):
         return self.folder / "new" / "data"
 
     def call(self, *words: str | Path, ends: tuple[int, ...] = (0,)) -> Result:
-        done = CliRunner().invoke(interlock, [*map(str, words), "--data", str(self.data)])
+        return self.call_elsewhere(*words, "--data", self.data, ends=ends)
+
+    def call_elsewhere(self, *words: str | Path, ends: tuple[int, ...] = (0,)) -> Result:
+        done = CliRunner().invoke(interlock, [*map(str, words)])
         assert done.exit_code in ends, (words, done.output)
         return done
 
@@ -66,6 +69,28 @@ class Place(NamedTuple):
 def backs_up(place: Place) -> None:
     place.run_hello()
     place.call("backup", place.folder / "copy.db")
+    place.call("backup", "--logical", place.folder / "copy.jsonl")
+    place.run_hello()
+    place.call("backup", "--logical", place.folder / "copy.jsonl")
+
+
+def moves(place: Place) -> None:
+    place.run_hello()
+    place.schedule()
+    words = ("store", "move", f"sqlite:{place.data}", f"sqlite:{place.folder / 'new' / 'other'}")
+    place.call_elsewhere(*words)
+    assert (place.data / "MOVED").exists()
+    assert (place.folder / "new" / "other" / "interlock.db").exists()
+
+
+def works(place: Place) -> None:
+    detached = place.call("run", HELLO, "go", "--detach").stdout.strip()
+    with in_a_process(place, "worker", "--script", HELLO / "script.yaml") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("interlock drives runs")
+        place.call("runs", "follow", detached)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
 
 
 def imports_signals(place: Place) -> None:
@@ -99,12 +124,12 @@ def forks(place: Place) -> None:
     place.call("runs", "fork", run, "--after", "1", "--script", HELLO / "script.yaml", "--plain", ends=(0, 1, 2))
 
 
-def after_a_run(*words: str) -> Callable[[Place], None]:
+def after_a_run(*words: str, ends: tuple[int, ...] = (0,)) -> Callable[[Place], None]:
     """A command on a folder that `run` has made."""
 
     def work(place: Place) -> None:
         place.run_hello()
-        place.call(*words)
+        place.call(*words, ends=ends)
 
     return work
 
@@ -183,6 +208,12 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "schedule list": lambda place: (place.plan(), place.call("schedule", "list")),
     "schedule pause": lambda place: place.call("schedule", "pause", place.plan()),
     "serve": serves,
+    "store grant": after_a_run("store", "grant", ends=(2,)),
+    "store init": lambda place: place.call("store", "init"),
+    "store migrate": after_a_run("store", "migrate"),
+    "store move": moves,
+    "store status": after_a_run("store", "status"),
+    "worker": works,
 }
 NOTHING = "it writes nothing"
 OWN_OR_NOTHING = {

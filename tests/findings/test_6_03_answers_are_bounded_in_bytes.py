@@ -12,8 +12,8 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.config.server_settings import ServerSettings
-from interlock.adapters.sqlite.bus import announcements
 from interlock.adapters.sqlite.runs import run_queries
+from interlock.adapters.store_rules import broadcast_rows
 from interlock.limits import PAGE_BYTES_MAX
 from interlock.server.http import guard, list_responses
 from interlock.server.http.list_responses import list_response
@@ -195,7 +195,7 @@ async def test_a_list_holds_a_page_and_a_planted_fault_that_holds_all_is_found(
 ) -> None:
     bound = 3 * PAGE_BYTES_MAX
     assert await held_at_once(tmp_path / "right") < bound
-    monkeypatch.setattr(announcements, "PAGE_BYTES_MAX", 10**9)
+    monkeypatch.setattr(broadcast_rows, "PAGE_BYTES_MAX", 10**9)
     assert await held_at_once(tmp_path / "wrong") > bound
 
 

@@ -18,12 +18,13 @@ from interlock.adapters.sqlite.tables import question_rows
 from interlock.cli.main import interlock
 from interlock.compose.questions import open_questions
 from interlock.compose.upkeep.archive import delete_run
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.compose.upkeep.read_only import Inspection
 from interlock.errors import DamagedRow
 from interlock.ports import IdempotentRequest, OpenQuestion, RunQuestions
 from interlock.server.http.paging import question_page
 from interlock.server.views import run_detail
+from tests.boxes import sqlite_of
 
 # Tables that have had checksums of their own from the first day.
 CHECKED = {"runs", "records", "crews", "tombstones", "lifecycle"}
@@ -50,7 +51,7 @@ def damage(data: Path, table: str, change: str) -> None:
 
 
 def problems_of(data: Path) -> list[str]:
-    return asyncio.run(check_folder(data)).problems
+    return asyncio.run(check_store(data)).problems
 
 
 def test_every_table_has_checksums() -> None:
@@ -155,8 +156,8 @@ async def test_reading_questions_checks_no_more_rows_than_it_gives_back(
             question_rows.store_questions(connection, RunQuestions(run=f"r{n}", questions=(asked,)))
 
     async with Interlock(tmp_path / "data") as box:
-        await box.store.write("fill", keep)
-        await box.store.read("count", lambda it: it.create_function("interlock_seal", -1, counting))
+        await sqlite_of(box).write("fill", keep)
+        await sqlite_of(box).read("count", lambda it: it.create_function("interlock_seal", -1, counting))
         await question_page(box, 5, None)
     assert 5 <= sealed <= 20
 
@@ -201,4 +202,4 @@ async def test_a_run_that_is_deleted_leaves_no_rows_behind(tmp_path: Path) -> No
         await box.usage()
         await delete_run(box, "r")
         assert (await open_questions(box.store, box.crew_of))[0] == []
-    assert (await check_folder(tmp_path / "data")).problems == []
+    assert (await check_store(tmp_path / "data")).problems == []

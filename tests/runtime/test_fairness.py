@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings, RouteDefinition
 from interlock.ports import ModelReply, ModelRequest
+from interlock.runtime.claiming.work import WorkSettings
 from interlock.runtime.live_runs import STEPS_IN_A_ROW
 from interlock.runtime.runner import Runner
 from interlock.signals.definition import SignalBehavior
 from interlock.testing import ManualClock, MemoryStore
+from interlock.testing.memory_owners import MemoryLeaders
 
 LOOP = CrewDefinition(
     version="2.0",
@@ -53,11 +55,12 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
         orders=store,
         budgets=store,
         outbox=store,
+        leaders=MemoryLeaders(store),
         bus=store.bus,
         clock=ManualClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),
-        calls_max=calls_max,
+        work=WorkSettings(calls_max=calls_max),
     )
 
 

@@ -73,7 +73,7 @@ async def test_a_slot_that_comes_together_with_a_cancellation_is_given_back() ->
 async def test_the_inbox_gives_events_in_order_and_wakes_the_driver_that_waits() -> None:
     run = Run(CREW, "r")
     row = RunRow(run="r", crew="one", crew_sha="0" * 64, status="running")
-    live = LiveRun(run, row, PromptTexts(CREW, run.table))
+    live = LiveRun(run, row, PromptTexts(CREW, run.table), lambda: True)
     first, second = CancelRequested(by="ann"), CancelRequested(by="bob")
     waiting = asyncio.create_task(live.next_event())
     await settle()

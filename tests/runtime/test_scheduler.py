@@ -83,7 +83,9 @@ class Desk:
 async def dispatching(desk: Desk | None = None) -> AsyncIterator[Desk]:
     here = desk or Desk()
     here.board = BroadcastHub(here.bus, here.clock)
-    task = asyncio.create_task(BroadcastScheduler(here.board, here.clock, lambda each: here.deliver(each)).run())
+    task = asyncio.create_task(
+        BroadcastScheduler(here.board, here.clock, lambda each: here.deliver(each), lambda: True).run()
+    )
     try:
         await here.settle()
         yield here

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 
 from interlock import Interlock
+from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.server_settings import ServerSettings
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.webhooks.verification import IncomingWebhook
@@ -20,6 +21,7 @@ from interlock.server.crews import ServedCrews
 from interlock.server.http.guard import Guard
 from interlock.server.http.origins import Origins
 from interlock.server.service import Service
+from interlock.server.webhooks import WEBHOOKS
 
 KEY = "ilk_" + "k" * 43
 ADDRESS = "http://127.0.0.1:8321"
@@ -109,11 +111,19 @@ async def open_office(
     crews: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     model: Any = parrot,
+    host: HostSettings | None = None,
 ) -> AsyncIterator[Office]:
     texts = crews or {"crew": CREW, "broken": BROKEN}
     loaded = [read_crew(crew_file(folder, text, name)) for name, text in texts.items()]
     async with served(
-        folder, loaded, settings or ServerSettings(), with_keys=with_keys, incoming=incoming, clock=clock, model=model
+        folder,
+        loaded,
+        settings or ServerSettings(),
+        with_keys=with_keys,
+        incoming=incoming,
+        clock=clock,
+        model=model,
+        host=host,
     ) as it:
         async with asyncio.timeout(60):
             yield it
@@ -129,8 +139,9 @@ async def served(
     incoming: Mapping[str, IncomingWebhook] | None = None,
     clock: Clock | None = None,
     model: Any = parrot,
+    host: HostSettings | None = None,
 ) -> AsyncIterator[Office]:
-    async with Interlock(folder / "data", models=model, clock=clock, recover=True) as box:
+    async with Interlock(folder / "data", models=model, clock=clock, host=host, recover=True) as box:
         closed = await box.store.list_closed_sessions(box.clock.now_ms())
         access = Authenticator(KEY, settings.keys, box.clock, settings.session_hours, port=8321, closed=closed)
         service = Service(box, ServedCrews(loaded), settings, access if with_keys else None, incoming)
@@ -210,3 +221,15 @@ def code_of(answer: httpx2.Response) -> tuple[int, str]:
     assert problem["detail"]
     assert problem["type"].endswith(problem["code"])
     return answer.status_code, problem["code"]
+
+
+class Alone:
+    """A `Leadership` of a server beside which there never was another."""
+
+    name, epoch = WEBHOOKS, 0
+
+    def is_held(self) -> bool:
+        return True
+
+
+ALONE = Alone()

@@ -25,13 +25,8 @@ from interlock.runtime.drain import drain_runner
 from interlock.server.http.bodies import JSON_DEPTH_MAX, require_json
 from interlock.server.http.protocol import SEND_BYTES_MIN, ConnectionLimits, LimitedProtocol
 from interlock.server.http.rate_limits import BUCKETS_MAX, RateLimiter
-from interlock.server.serve import (
-    UNACKNOWLEDGED_MS,
-    _open_listener,
-    _uvicorn_config,
-    is_loopback,
-    spawn_background_task,
-)
+from interlock.server.listening import UNACKNOWLEDGED_MS, is_loopback, open_listener, uvicorn_config
+from interlock.server.serve import spawn_background_task
 from interlock.server.streaming.positions import StreamPosition, event_id, parse_position
 from interlock.testing import ManualClock
 from tests.server.office import crew_file
@@ -138,13 +133,13 @@ def test_the_loopback_is_known(host: str, expected: bool) -> None:
 
 
 def test_the_listener_names_its_protocol_so_that_small_answers_are_sent_at_once() -> None:
-    with _open_listener("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "8.8.8.8"])
 def test_an_address_that_is_not_ours_cannot_be_listened_on(host: str) -> None:
-    with pytest.raises(UsageError, match="cannot listen"), _open_listener(host, 0):
+    with pytest.raises(UsageError, match="cannot listen"), open_listener(host, 0):
         pass
 
 
@@ -203,7 +198,7 @@ async def test_draining_waits_for_what_is_under_way_and_lets_nothing_new_begin(t
 
 def test_a_connection_to_a_client_that_is_gone_without_a_word_ends(tmp_path: Path) -> None:
     """What was sent to it must be acknowledged in time; every connection has that from the listener."""
-    with _open_listener("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with open_listener("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)
         taken, _ = listener.accept()
         with taken:
@@ -239,7 +234,7 @@ class Waiting:
     ],
 )
 def test_who_takes_too_little_of_an_answer_in_time_is_cut_off(left: tuple[int, ...], aborted: bool) -> None:
-    config = _uvicorn_config(None, ServerSettings())
+    config = uvicorn_config(None, ServerSettings())
     config.load()
     waiting: Any = Waiting(*left)
     protocol = LimitedProtocol(config, ServerState(), {}, waiting, bounds=ConnectionLimits(1, 1, 1))

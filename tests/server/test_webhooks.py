@@ -21,7 +21,7 @@ from interlock.ports import WebhookDelivery
 from interlock.server.webhooks import RETRY_DELAYS_MS, WebhookPublisher
 from interlock.testing import ManualClock
 from tests.loopback import listening
-from tests.server.office import Office, open_office
+from tests.server.office import ALONE, Office, open_office
 from tests.server.process import serving
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
@@ -77,11 +77,11 @@ async def telling_of(folder: Path, *on: str) -> AsyncIterator[tuple[Office, Rece
 async def test_endings_and_questions_are_told_signed_and_once(tmp_path: Path) -> None:
     async with telling_of(tmp_path) as (office, receiver, telling):
         run = await office.finished("Which colour? [WAIT]")
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         await office.post(f"/v1/runs/{run['id']}/resume", json={"input": "blue"})
         await office.box.runner.wait_until_settled(run["id"])
-        await telling.fill_and_send_outbox()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
+        await telling.fill_and_send_outbox(ALONE)
         bodies = [json.loads(body) for _, body in receiver.requests]
         assert [body["type"] for body in bodies] == ["question", "run.finished"]
         assert bodies[0]["data"]["question"] == "Which colour?"
@@ -108,13 +108,13 @@ async def test_only_what_was_chosen_is_told_and_nothing_of_the_past(tmp_path: Pa
     async with telling_of(tmp_path, "question") as (office, receiver, telling):
         await office.finished("Which colour? [WAIT]")
         await office.finished()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert [json.loads(body)["type"] for _, body in receiver.requests] == ["question"]
         fresh = WebhookPublisher(
             office.box.store, office.box.signals.bus, office.box.clock, {"new": hook_to(receiver.address)}, {}
         )
         await fresh.initialize_positions()
-        await fresh.fill_and_send_outbox()
+        await fresh.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 1
 
 
@@ -127,17 +127,17 @@ async def test_a_receiver_that_fails_is_told_again_later_with_the_same_id_and_gi
         receiver.answers = ["500 No\r\n"] * 7
         await office.finished()
         for pause_ms in RETRY_DELAYS_MS:
-            await telling.fill_and_send_outbox()
+            await telling.fill_and_send_outbox(ALONE)
             clock.advance(pause_ms - 1)
-            await telling.fill_and_send_outbox()
+            await telling.fill_and_send_outbox(ALONE)
             tried = len(receiver.requests)
             clock.advance(1)
             assert tried == RETRY_DELAYS_MS.index(pause_ms) + 1
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 7
         assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1
         clock.advance(10**9)
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 7
         (dead,) = await office.box.store.dead_letters(10)
         assert (dead.hook, dead.attempts, dead.error) == ("ops", 7, "the receiver answered 500")
@@ -145,7 +145,7 @@ async def test_a_receiver_that_fails_is_told_again_later_with_the_same_id_and_gi
         assert [(each["hook"], each["attempts"]) for each in shown] == [("ops", 7)]
         again = await office.post(f"/v1/engine/webhooks/dead/{shown[0]['number']}/retry")
         assert again.status_code == 200
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 8
         assert (await office.get("/v1/engine/webhooks/dead")).json() == {"letters": [], "next": None}
         gone = await office.post(f"/v1/engine/webhooks/dead/{shown[0]['number']}/retry")
@@ -156,7 +156,7 @@ async def test_dead_letters_are_paged_shown_and_thrown_away(tmp_path: Path) -> N
     async with telling_of(tmp_path, "run.finished") as (office, receiver, telling):
         receiver.answers = ["410 Gone\r\n"] * 5
         runs = [await office.finished() for _ in range(5)]
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         pages = await pages_of(office, "/v1/engine/webhooks/dead", 2)
         assert [len(page) for page in pages] == [2, 2, 1]
         letters = [letter for page in pages for letter in page]
@@ -169,7 +169,7 @@ async def test_dead_letters_are_paged_shown_and_thrown_away(tmp_path: Path) -> N
         for gone in (await office.get(place), await office.delete(place), await office.post(f"{place}/retry")):
             assert (gone.status_code, gone.json()["code"]) == (404, "letter-not-found")
         assert (await office.get("/v1/engine/webhooks/dead")).json()["letters"] == letters[1:]
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 5
 
 
@@ -206,7 +206,7 @@ async def test_of_dead_letters_the_newest_are_kept(tmp_path: Path, monkeypatch: 
     async with telling_of(tmp_path, "run.finished") as (office, receiver, telling):
         receiver.answers = ["410 Gone\r\n"] * 4
         runs = [await office.finished() for _ in range(4)]
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         kept = await office.box.store.dead_letters(10)
         assert [letter.key.partition(":")[0] for letter in kept] == [run["id"] for run in runs[:1:-1]]
 
@@ -215,8 +215,8 @@ async def test_broadcasts_are_told_if_their_type_was_chosen(tmp_path: Path) -> N
     async with telling_of(tmp_path, "broadcast:build:*:done") as (office, receiver, telling):
         for kind in ("build:x:done", "build:x:failed", "other:x:done"):
             assert (await office.post("/v1/engine/signals", json={"type": kind, "data": 7})).status_code == 201
-        await telling.fill_and_send_outbox()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
+        await telling.fill_and_send_outbox(ALONE)
         bodies = [json.loads(body) for _, body in receiver.requests]
         assert [(body["type"], body["data"]["type"]) for body in bodies] == [("broadcast", "build:x:done")]
         assert bodies[0]["data"]["data"] == 7
@@ -226,7 +226,7 @@ async def test_a_receiver_that_wants_no_more_is_not_told_again(tmp_path: Path) -
     async with telling_of(tmp_path) as (office, receiver, telling):
         receiver.answers = ["410 Gone\r\n"]
         await office.finished()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(await office.box.store.dead_letters(10)) == 1
 
 
@@ -294,7 +294,7 @@ async def test_a_receiver_that_does_not_answer_holds_up_no_other(tmp_path: Path)
         telling = WebhookPublisher(asking.box.store, asking.box.signals.bus, clock, hooks, senders)
         await telling.initialize_positions()
         asking.box.watch(telling.on_record_stored)
-        running = asyncio.create_task(telling.run())
+        running = asyncio.create_task(telling.run(ALONE))
         for count in (1, 2, 3):
             await asking.finished()
             while len(receiver.requests) < count:
@@ -319,14 +319,14 @@ async def test_a_fault_of_ours_puts_off_one_letter_and_silences_no_other(
         sound = telling._senders
         telling._senders = {"ops": Faulty()}  # type: ignore[dict-item]
         await office.finished()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert "ZeroDivisionError" in caplog.text
         clock = office.box.clock
         assert isinstance(clock, ManualClock)
         clock.advance(RETRY_DELAYS_MS[0])
         telling._senders = sound
         await office.finished()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         assert len(receiver.requests) == 2
 
 
@@ -334,11 +334,11 @@ async def test_letters_of_a_webhook_that_is_set_up_no_more_are_dead(tmp_path: Pa
     async with telling_of(tmp_path, "run.finished") as (office, receiver, telling):
         receiver.answers = ["500 No\r\n"]
         await office.finished()
-        await telling.fill_and_send_outbox()
+        await telling.fill_and_send_outbox(ALONE)
         clock = office.box.clock
         assert isinstance(clock, ManualClock)
         clock.advance(RETRY_DELAYS_MS[0])
-        await WebhookPublisher(office.box.store, office.box.signals.bus, clock, {}, {}).fill_and_send_outbox()
+        await WebhookPublisher(office.box.store, office.box.signals.bus, clock, {}, {}).fill_and_send_outbox(ALONE)
         (dead,) = await office.box.store.dead_letters(10)
         assert (dead.hook, dead.error) == ("ops", "webhook 'ops' no longer exists")
 

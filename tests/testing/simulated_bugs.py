@@ -42,6 +42,7 @@ from interlock.runtime.runner import GivenAnswer, Runner
 from interlock.signals.reasoning_tags import SplitText
 from interlock.testing import Faults, MemoryStore
 
+LEASE_LOST_OFTEN = Faults(lease_lost=0.4, stalled=0.1)
 PARKED_OFTEN = Faults(parked=0.5, crash=0.01, stalled=0)
 AWAY_OFTEN = Faults(hour_away=0.3, crash=0, stalled=0, store_away=0, store_unsure=0)
 
@@ -319,6 +320,12 @@ def forgets_who_wakes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(broadcasts, "_presence_change", lambda *of: (change(*of)[0], ()))
 
 
+def works_on_without_a_lease(patch: pytest.MonkeyPatch) -> None:
+    """Neither the runner nor its effects care that the lease is lost."""
+    patch.setattr(MemoryStore, "has_lease", lambda self: True)
+    patch.setattr(MemoryStore, "on_lost", lambda self, callback: None)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A bug, the laws that may say so first, and what else a simulation is told so that it comes up soon."""
@@ -354,6 +361,7 @@ BUGS = (
     Planted(ends_without_a_reason, ("ends say why",)),
     Planted(works_on_although_it_is_parked, ("a parked run rests",), {"faults": PARKED_OFTEN}),
     Planted(lets_go_of_what_it_holds, ("what comes back is held",), {"faults": AWAY_OFTEN}),
+    Planted(works_on_without_a_lease, ("no effect starts without a lease",), {"faults": LEASE_LOST_OFTEN}),
     Planted(retries_on_and_on, ("turns are bounded",), {"faults": Faults(failing=0.6)}),
 )
 

@@ -17,7 +17,7 @@ from interlock.runtime.live_runs import LiveRun
 from tests.testing.trees import events_of, mail_of, simulated
 
 TREES = 200
-DEEP = 267  # a tree in which a crew of a crew completes
+DEEP = 217  # a tree in which a crew of a crew completes
 LANES = 10
 
 

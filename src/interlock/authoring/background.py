@@ -12,28 +12,25 @@ import concurrent.futures.thread  # its own exit handler must be registered befo
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from interlock.adapters.config.host_secrets import host_secrets
-from interlock.adapters.files.data_folder import DATABASE
 from interlock.compose.crews import find_host_file, settings_from
-from interlock.compose.interlock import DATA_FOLDER, Interlock
+from interlock.compose.interlock import Interlock
+from interlock.compose.stores.homes import home_of
+from interlock.compose.stores.store_home import StoreHome
+from interlock.compose.stores.store_url import store_of_environment
 from interlock.errors import InterlockError, UsageError
 
 T = TypeVar("T")
 
 _log = logging.getLogger("interlock")
 
-# The folder that is used if a call names none, as for the commands.
-DATA_VARIABLE = "INTERLOCK_DATA"
-
 AnyPath = str | os.PathLike[str]
-# Device and inode of a file; None if it is gone.
-FileIdentity = tuple[int, int] | None
 
 
 class CallStopped(BaseException):
@@ -106,7 +103,7 @@ class _SharedFolder(NamedTuple):
 
     box: Interlock
     host_file: Path | None
-    opening: "asyncio.Task[FileIdentity]"
+    opening: "asyncio.Task[Hashable]"
 
 
 class Background:
@@ -114,7 +111,7 @@ class Background:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._folders: dict[Path, _SharedFolder] = {}
+        self._folders: dict[str, _SharedFolder] = {}
         self._calls: set[BackgroundCall[Any]] = set()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="interlock-runs", daemon=True)
@@ -133,19 +130,22 @@ class Background:
         return call
 
     async def box_of(self, data: AnyPath | None, crews: Sequence[AnyPath] = ()) -> Interlock:
-        """The open folder: the named one, that of INTERLOCK_DATA, or the one in the working folder."""
-        named = data if data is not None else os.environ.get(DATA_VARIABLE) or DATA_FOLDER
-        if not isinstance(named, str | os.PathLike):
-            raise UsageError(f"data must be the path of a folder, not {type(named).__name__}")
-        folder, host_file = Path(os.path.realpath(named)), find_host_file(None, crews).path
+        """The open store: the named one, that of the environment or the host file, or the one in the working folder."""
+        host_file = find_host_file(None, crews).path
         host_file = host_file and Path(os.path.realpath(host_file))
-        await self._close_if_replaced(folder)
+        settings = settings_from(host_file)
+        named = data if data is not None else store_of_environment(settings.store, f"{host_file}: store.url")
+        if not isinstance(named, str | os.PathLike):
+            raise UsageError(f"data must be the path of a folder, or the URL of a store, not {type(named).__name__}")
+        home = home_of(named)
+        folder = home.key
+        await self._close_if_replaced(home)
         if folder not in self._folders:
-            self._folders[folder] = self._open_folder(folder, named, host_file)
+            self._folders[folder] = self._open_folder(home, named, host_file)
         shared = self._folders[folder]
         if shared.host_file != host_file:
             raise UsageError(
-                f"data folder '{folder}' is open in this process with {shared.host_file or 'no interlock.toml'}, "
+                f"data folder '{home.name}' is open in this process with {shared.host_file or 'no interlock.toml'}, "
                 f"not {host_file or 'without one'}; use another folder, or one interlock.toml"
             )
         try:
@@ -153,25 +153,24 @@ class Background:
         except Exception:
             self._folders.pop(folder, None)
             raise
-        settings = settings_from(host_file)
         shared.box.redactor().add(*(secret.value for secret in host_secrets(settings, os.environ)))
         return shared.box
 
-    def _open_folder(self, folder: Path, named: AnyPath, host_file: Path | None) -> _SharedFolder:
+    def _open_folder(self, home: StoreHome, named: AnyPath, host_file: Path | None) -> _SharedFolder:
         box = Interlock(named, host=host_file)
 
-        async def open_box() -> FileIdentity:
+        async def open_box() -> Hashable:
             await box.__aenter__()
-            return _identity_of(folder)
+            return home.identity()
 
         return _SharedFolder(box, host_file, self.loop.create_task(open_box()))
 
-    async def _close_if_replaced(self, folder: Path) -> None:
+    async def _close_if_replaced(self, home: StoreHome) -> None:
         """Closes a folder that was deleted or replaced since it was opened, as test runners do."""
-        shared = self._folders.get(folder)
-        if shared is None or not shared.opening.done() or shared.opening.result() == _identity_of(folder):
+        shared = self._folders.get(home.key)
+        if shared is None or not shared.opening.done() or shared.opening.result() == home.identity():
             return
-        del self._folders[folder]
+        del self._folders[home.key]
         with suppress(InterlockError):  # what was in it is gone
             await shared.box.__aexit__(None, None, None)
 
@@ -237,7 +236,7 @@ async def _close_box(box: Interlock) -> None:
     try:
         await box.__aexit__(None, None, None)
     except InterlockError as error:
-        _log.warning("data folder '%s' was not closed well: %s", box.data, error)
+        _log.warning("data folder '%s' was not closed well: %s", box.home.name, error)
 
 
 def _at_exit(close: Callable[[], None]) -> None:
@@ -246,14 +245,6 @@ def _at_exit(close: Callable[[], None]) -> None:
         getattr(threading, "_register_atexit", atexit.register)(close)
     except RuntimeError as error:
         raise _exit_error() from error
-
-
-def _identity_of(folder: Path) -> FileIdentity:
-    try:
-        found = (folder / DATABASE).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _exit_error() -> UsageError:

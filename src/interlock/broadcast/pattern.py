@@ -10,10 +10,14 @@ from interlock.limits import BROADCAST_SEGMENTS_MAX, BROADCAST_TYPE_CHARS_MAX
 
 def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's name
     """True if a subscription to `pattern` receives a broadcast of `type`."""
-    wanted, given = pattern.strip().split(":"), type.strip().split(":")
-    if [""] in (wanted, given):
-        return False
-    return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))
+    wanted, given = segments_of(pattern), segments_of(type)
+    return bool(wanted) and len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))
+
+
+def segments_of(text: str) -> list[str]:
+    """The segments of a pattern or type; none if it is blank."""
+    trimmed = text.strip()
+    return trimmed.split(":") if trimmed else []
 
 
 def wildcard_fault(pattern: str) -> str | None:

@@ -79,7 +79,11 @@ def encode_record_presence(presence: RecordPresence) -> bytes:
 
 def decode_record_presence(body: bytes) -> RecordPresence:
     """`ValueError` if the body is not the presence of a record."""
-    presence = _presence_decoder.decode(body)
+    return require_quiet_places(_presence_decoder.decode(body))
+
+
+def require_quiet_places(presence: RecordPresence) -> RecordPresence:
+    """`ValueError` if a quiet place is not there."""
     if any(not 0 <= place < len(presence.ended) + len(presence.begun) for place in presence.quiet):
         raise ValueError("a quiet place is not there")
     return presence

@@ -6,6 +6,8 @@ Rule 2: results are cached until a pattern is added or removed.
 
 from typing import Any, Generic, TypeVar
 
+from interlock.broadcast.pattern import segments_of
+
 T = TypeVar("T")
 
 # Types whose result is cached. A busy crew announces dozens of types.
@@ -30,7 +32,7 @@ class PatternTrie(Generic[T]):
 
     def add(self, pattern: str, value: T) -> bool:
         """Adds a value; true if it is new. An empty pattern matches nothing and is not stored."""
-        segments = _segments(pattern)
+        segments = segments_of(pattern)
         if not segments:
             return False
         node = self._root
@@ -48,7 +50,7 @@ class PatternTrie(Generic[T]):
         """Removes a value; true if it was there."""
         path: list[tuple[_Node, str]] = []
         node = self._root
-        for segment in _segments(pattern):
+        for segment in segments_of(pattern):
             if segment not in node:
                 return False
             path.append((node, segment))
@@ -71,7 +73,7 @@ class PatternTrie(Generic[T]):
         return found
 
     def _find_matches(self, kind: str) -> tuple[T, ...]:
-        segments = _segments(kind)
+        segments = segments_of(kind)
         if not segments:
             return ()
         nodes = [self._root]
@@ -90,11 +92,6 @@ class PatternTrie(Generic[T]):
             if _HERE in node:
                 found += node[_HERE]
         return tuple(found)
-
-
-def _segments(text: str) -> list[str]:
-    trimmed = text.strip()
-    return trimmed.split(":") if trimmed else []
 
 
 def _prune(node: _Node, path: list[tuple[_Node, str]]) -> None:

@@ -43,7 +43,7 @@ def drive_run(
     """
     defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
     progress = Progress(box.clock.now_ms(), python_crew or "")
-    with send_logs_to(box.data, box.redactor(), settings, log, defaults):
+    with send_logs_to(box.home.folder, box.redactor(), settings, log, defaults):
         result = _watch_and_answer(box, ask, display, progress, only_new)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
@@ -79,7 +79,7 @@ def _is_waiting_for_person(result: Result) -> bool:
 
 def _has_newer_events(box: Interlock, progress: Progress) -> bool:
     """Whether the journal holds more events than were shown: another process has answered."""
-    return with_read_only(str(box.data), lambda look: look.journal.row(progress.run)).seq > progress.seq
+    return with_read_only(box.named, lambda look: look.journal.row(progress.run)).seq > progress.seq
 
 
 def _follow_action(run: str) -> RunAction:

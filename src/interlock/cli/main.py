@@ -1,7 +1,7 @@
 """The entry point of the command line. A command's module is loaded when the command is used.
 
 Exit codes: 0 success, 1 the crew has errors or the run did not complete, 2 wrong use or unreadable file,
-3 the run is paused.
+3 the run is paused, or others drive the runs of this process because it has lost its lease.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from interlock import __version__
-from interlock.errors import InterlockError, RunNotFound, nearest
+from interlock.errors import InterlockError, LeaseLost, RunNotFound, nearest
 
 _COMMANDS = {
     "backup": ("interlock.cli.commands.doctor", "backup"),
@@ -34,12 +34,22 @@ _COMMANDS = {
     "schema": ("interlock.cli.commands.schema", "schema"),
     "serve": ("interlock.cli.commands.serve", "serve"),
     "signals": ("interlock.cli.commands.signals", "signals"),
+    "store": ("interlock.cli.commands.store", "store"),
     "test": ("interlock.cli.commands.test", "test"),
+    "worker": ("interlock.cli.commands.worker", "worker"),
 }
 
 
 # Errors that are not wrong use: the run exists, but the action failed.
-NOT_DONE = ("already-resumed", "damaged-run", "journal-diverged", "not-waiting", "parked", "records-missing")
+NOT_DONE = (
+    "already-resumed",
+    "damaged-run",
+    "journal-diverged",
+    "not-waiting",
+    "parked",
+    "records-missing",
+    "too-many-queued",
+)
 
 
 class _CommandError(click.ClickException):
@@ -53,6 +63,10 @@ class _CommandError(click.ClickException):
 
 class _NotDoneError(_CommandError):
     exit_code = 1
+
+
+class _LeaseLostError(_CommandError):
+    exit_code = 3
 
 
 class _LazyGroup(click.Group):
@@ -80,7 +94,9 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except InterlockError as error:
             refusal = _NotDoneError if error.code in NOT_DONE else _CommandError
-            elsewhere = "; use --data DIR for another folder" if isinstance(error, RunNotFound) else ""
+            if isinstance(error, LeaseLost):
+                refusal = _LeaseLostError
+            elsewhere = "; use --data DIR or --store URL for another store" if isinstance(error, RunNotFound) else ""
             raise refusal(_redact(f"{error}{elsewhere}")) from error
         except click.ClickException as error:
             vars(error)["message"] = _redact(error.message)  # keeps the kind, and with it the exit code

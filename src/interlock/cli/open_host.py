@@ -12,6 +12,7 @@ from interlock.cli.crew_argument import NO_CODE, CrewCode
 from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.signals.registry import SignalRegistry
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ def interlock_with_log(
     *,
     recover: bool = False,
     code: CrewCode = NO_CODE,
+    work: WorkSettings = DEFAULT_WORK,
 ) -> Interlock:
     """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent.
 
@@ -41,6 +43,7 @@ def interlock_with_log(
         script=answers,
         model=model if answers is None else None,
         recover=recover,
+        work=work,
         tools=code.tools,
         observers=[RunLog(registry_of)],
     )

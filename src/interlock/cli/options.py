@@ -1,20 +1,67 @@
 """Options and arguments that several commands share."""
 
+import functools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from interlock.compose.interlock import DATA_FOLDER
+from interlock.compose.crews import host_settings
+from interlock.compose.stores.store_url import (
+    DATA_FOLDER,
+    DATA_VARIABLE,
+    STORE_VARIABLE,
+    require_no_password,
+    require_url,
+    url_of,
+)
 from interlock.errors import UsageError
 
-data_option = click.option(
-    "--data",
-    metavar="DIR",
-    envvar="INTERLOCK_DATA",
-    default=DATA_FOLDER,
-    show_default=True,
-    help="Data folder with the runs.",
-)
+
+def data_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --data and --store to a command; it gets the one that counts as `data`, a folder or the URL of a store."""
+
+    @click.option(
+        "--data",
+        metavar="DIR",
+        envvar=DATA_VARIABLE,
+        default=DATA_FOLDER,
+        show_default=True,
+        help="Data folder with the runs.",
+    )
+    @click.option(
+        "--store",
+        metavar="URL",
+        envvar=STORE_VARIABLE,
+        help="Store with the runs, in place of --data: sqlite:DIR or postgres://user@host:5432/db.",
+    )
+    @functools.wraps(command)
+    def with_store(*args: Any, data: str, store: str | None, **more: Any) -> Any:
+        return command(*args, data=_store_to_use(data, store, more.get("config")), **more)
+
+    return with_store
+
+
+def _store_to_use(data: str, store: str | None, config: str | None) -> str:
+    """An option counts before a variable, a variable before the settings file, and that before the default."""
+    sources = click.get_current_context().get_parameter_source
+    of_data, of_store = sources("data"), sources("store")
+    if of_data is of_store is ParameterSource.COMMANDLINE:
+        raise UsageError("--data and --store both name the store; give one of them")
+    if store is not None and of_data is not ParameterSource.COMMANDLINE:
+        require_url(store, "--store" if of_store is ParameterSource.COMMANDLINE else STORE_VARIABLE)
+        if of_store is ParameterSource.COMMANDLINE:
+            require_no_password(store, "--store")
+        return store
+    if of_data is not ParameterSource.DEFAULT:
+        require_no_password(data, "--data")
+        return data
+    settings = host_settings(config)
+    return url_of(settings.store, f"{settings.file}: store.url") or data
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 plain_option = click.option("--plain", is_flag=True, help="Human-readable output even when not on a terminal.")
 script_option = click.option("--script", metavar="FILE", help="File of scripted replies, used instead of models.")

@@ -43,8 +43,8 @@ class Interlock(OpenFolder):
 
     @property
     def set_aside(self) -> tuple[SetAsideRun, ...]:
-        """Runs that this process cannot drive: found at the start, or failed since."""
-        aside = self.runner.supervisor.aside if hasattr(self, "runner") else {}
+        """Runs that a process could not drive, of all processes on the store, as this one has last read them."""
+        aside = self.runner.set_asides.reasons if hasattr(self, "runner") else {}
         return tuple(SetAsideRun(run=run, reason=reason) for run, reason in aside.items())
 
     def watch(self, observer: Observer, on_delta: Callable[[PublicEvent], None] | None = None) -> None:
@@ -187,6 +187,12 @@ class Interlock(OpenFolder):
         self._require_open()
         self.runner.leaving_max_ms = 0
 
+    def stop_claiming(self) -> None:
+        """Takes no run over from now on; the runs that this process drives continue."""
+        self._require_open()
+        self._claims.stop()
+        self.runner.order_taker.takes_unowned = False
+
     async def resume_parked(self) -> tuple[SetAsideRun, ...]:
         """Continues every parked run of the folder; returns those that this process cannot drive, with the reason."""
         self._require_open()
@@ -308,7 +314,8 @@ class Interlock(OpenFolder):
             fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
             await self.archive.add_run(row_of(run, fresh, now), seal_chain(new_id, records))
             await self.list_missing_questions()
-            await self.runner.recover(crew, new_id)
+            if self.runner.work.drives:
+                await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
 
     def run(self, run_id: str) -> RunHandle:

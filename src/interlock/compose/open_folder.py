@@ -1,6 +1,7 @@
-"""Opens and closes a data folder: its store, its runner, and the parts that work on its runs."""
+"""Opens and closes a store, its runner, and the parts that work on its runs."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -9,17 +10,12 @@ from typing import Any, Self
 
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.config.host_file import HostSettings
-from interlock.adapters.config.host_secrets import folder_secrets, host_secrets
+from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
-from interlock.adapters.files.data_folder import records_missing_in
-from interlock.adapters.files.view_keeper import ViewKeeper
 from interlock.adapters.log.redacted_log import redact_logs
 from interlock.adapters.models.given_models import GivenModels, ModelChoice, load_script
-from interlock.adapters.sqlite.bus.bus import SqliteBus
-from interlock.adapters.sqlite.store import SqliteStore
-from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.adapters.tools.redacting_tools import RedactingToolbox
 from interlock.adapters.tools.tool_imports import import_tools
@@ -30,38 +26,55 @@ from interlock.compose.models import Models, model_named
 from interlock.compose.orders import OrderDesk
 from interlock.compose.preflight import Preflight, require_hooks, require_parts
 from interlock.compose.questions import store_missing_questions
-from interlock.compose.recovery import RunRecovery
 from interlock.compose.resume import RunResumer
 from interlock.compose.run_starter import RunStarter
 from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
+from interlock.compose.stores.homes import StoreName, home_of
+from interlock.compose.stores.store_home import HostStore, OpenedHome
+from interlock.compose.stores.store_url import DATA_FOLDER as DATA_FOLDER
+from interlock.compose.stores.store_url import url_of
 from interlock.compose.tools import HostTools
 from interlock.compose.upkeep.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
+from interlock.compose.working.admission import Admission
+from interlock.compose.working.recovery import RunRecovery
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
-from interlock.errors import OwnedElsewhere, RecordsMissing, UsageError
-from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
+from interlock.errors import LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
+from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunRow
 from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
 from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
+from interlock.runtime.claiming.claim_loop import ClaimLoop
+from interlock.runtime.claiming.rebalance import Rebalance
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
+from interlock.runtime.lifecycle.leading import lead, work_together
 from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import GivenAnswer, Runner, replay_run
 
-DATA_FOLDER = ".interlock"
+# The name under which one process leads upkeep for all.
+UPKEEP = "upkeep"
+
+_log = logging.getLogger("interlock")
 
 
 class OpenFolder:
-    """A data folder, and the adapters and parts that work on its runs while it is open.
+    """A store, and the adapters and parts that work on its runs while it is open.
+
+    `data` is a folder or the URL of a store, `store` a URL; without both it is `[store] url` of the host, or the folder
+    `.interlock`.
 
     `host` is the path of an interlock.toml or a value of `load_host`. The modules that it names are imported at once,
     and its durability is used unless one is given.
 
     `models` and `script` reply in place of the models that crews name; `model` (`PROVIDER:NAME`) is called for every
     agent. `deps` are given to tools that ask for them (`ToolContext.deps`).
+
+    With `recover` this process claims the runs that wait for a driver; `work` says how many, and of which crews.
 
     `hooks` see what goes into runs and what comes out of them, in their order; see `interlock.ports.hooks`.
 
@@ -71,8 +84,9 @@ class OpenFolder:
 
     def __init__(
         self,
-        data: str | os.PathLike[str] = DATA_FOLDER,
+        data: StoreName | None = None,
         *,
+        store: str | None = None,
         host: AnyHost | None = None,
         tools: Sequence[PythonTool | Callable[..., Any]] = (),
         models: ModelChoice | None = None,
@@ -85,13 +99,16 @@ class OpenFolder:
         select_children: SelectChildren | None = None,
         check_report: CheckReport | None = None,
         recover: bool = False,
+        work: WorkSettings = DEFAULT_WORK,
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        require_parts(data, tools, models)
+        require_parts(data, store, tools, models)
         require_hooks(hooks)
         settings = settings_from(host)
-        self.data, self.host_file = Path(data), settings.file
+        self.named = _store_named(data, store, settings)
+        self.home = home_of(self.named)
+        self.host_file = settings.file
         self.script, self.model = script, model
         self._approvals = settings.approvals
         self.clock = clock or SystemClock()
@@ -99,10 +116,11 @@ class OpenFolder:
         self._connect_tools(_models_from(models, script, model, settings, self.clock), deps, tools, settings)
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
-        self._preflight = Preflight(self._models, self.toolbox, self.resources)
+        self._preflight = Preflight(self._models, self.toolbox, self.resources, drives=work.drives)
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
-        self._recover = recover
+        self._recover, self._work = recover, work
+        self._queued_max = settings.limits.queued_runs
         self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
@@ -132,8 +150,7 @@ class OpenFolder:
             approvals=settings.approvals,
         )
 
-    store: SqliteStore
-    archive: Archive
+    store: HostStore
     signals: Signals
     schedules: Schedules
     # False for a process that only reads: it delivers no signals.
@@ -148,39 +165,55 @@ class OpenFolder:
         return self
 
     async def _open(self) -> None:
-        self._known.add(*(secret.value for secret in folder_secrets(self.data)))
+        self._known.add(*self.home.secrets())
         self._stack.enter_context(redact_logs(self._known))
-        store = self._open_store()
-        self._stack.push_async_callback(store.close)
-        self.store, self.archive = store, store
+        self._opened = opened = await self._open_store()
+        self.clock = opened.clock
+        self._stack.push_async_callback(opened.close)
+        self.store = store = opened.store
+        self.archive: Archive = store
         self.journal: Journal = store
         self.owners: Owners = store
-        keeper = ViewKeeper(store)
-        self._stack.callback(keeper.stop)
+        self.leaders: Leaders = opened.leaders
         self._stack.push_async_callback(self._models.close)
         self._stack.push_async_callback(self.toolbox.close)
-        self.runner = await self._stack.enter_async_context(self._new_runner(store))
+        self.runner = await self._stack.enter_async_context(self._new_runner(opened))
+        self.lease_lost = asyncio.Event()
+        store.on_lost(self.lease_lost.set)
         self._assemble_commands()
         scheduler = RunScheduler(store, self.clock, self._starter.start_scheduled, next_cron, self._known.redact)
-        self.runner.hub.on_news = _call_both(keeper.on_commit, scheduler.wake)
+        if opened.views is not None:
+            self.runner.hub.on_news = opened.views.on_commit
         self.schedules = Schedules(store, self.clock, scheduler.wake, self._known.redact)
-        if self._listens:
-            keeper.on_commit()  # what a crash left behind
+        if self._listens and opened.views is not None:
+            opened.views.on_commit()  # what a crash left behind
         await self.list_missing_questions()
         if self._recover:
-            await self._recovery.recover_all()
-            self._run_until_closed(scheduler.run())
-            self._run_until_closed(Retention(store, self.signals.bus, self.clock, self._retention).run())
+            await store.announce_worker()
+            await self._recovery.recover_all(self._claims, takes_private=self._work.takes_private)
+            self._stack.callback(opened.bus.watch(scheduler.wake, "schedules"))
+            self._run_until_closed(self.runner.external_sender.run())
+            retention = Retention(store, self.signals.bus, self.clock, self._retention)
+            self._lead_until_closed(self._recovery.sweeper.run, scheduler.run, retention.run)
+            self._run_until_closed(self._claims.run())
+            self._run_until_closed(Rebalance(self.runner, self._claims, store, store.owner).run())
 
-    def _new_runner(self, store: SqliteStore) -> Runner:
+    def _lead_until_closed(self, *works: Callable[[Leadership], Coroutine[Any, Any, None]]) -> None:
+        """Does what one process does for all: deadlines, schedules, retention."""
+
+        self._run_until_closed(lead(self.leaders, self.clock, UPKEEP, lambda held: work_together(held, works)))
+
+    def _new_runner(self, opened: OpenedHome) -> Runner:
+        store = opened.store
         return Runner(
             journal=self.journal,
-            owners=self.owners,
-            orders=SqliteOrders(store),
+            owners=store,
+            orders=opened.orders,
             budgets=store,
             outbox=store,
-            bus=SqliteBus(store),
-            clock=self.clock,
+            leaders=opened.leaders,
+            bus=opened.bus,
+            clock=opened.clock,
             model_for=self._models.model_for,
             costs=self._models.costs,
             toolbox=RedactingToolbox(self.toolbox, self._known),
@@ -197,6 +230,8 @@ class OpenFolder:
             listens=self._listens,
             redactor=self._known,
             supplies=self.resources,
+            work=self._work,
+            processes=store,
         )
 
     async def __aexit__(self, *error: object) -> None:
@@ -209,6 +244,7 @@ class OpenFolder:
         self._recovery = RunRecovery(
             self.runner, self.store, self._preflight, resume=self._resume_run, in_background=self._run_until_closed
         )
+        self._claims = ClaimLoop(self.runner, self._recovery.recover_waiting)
         self._resumer = RunResumer(
             self.runner,
             self._desk,
@@ -223,6 +259,7 @@ class OpenFolder:
             self._preflight,
             self._known,
             self.resources,
+            Admission(self.store, self._queued_max),
             continue_run=self._continue_started,
         )
 
@@ -242,6 +279,7 @@ class OpenFolder:
 
     def _run_until_closed(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
+        task.add_done_callback(_log_failure)
 
         async def stop() -> None:
             task.cancel()
@@ -249,16 +287,33 @@ class OpenFolder:
 
         self._stack.push_async_callback(stop)
 
+    def require_lease(self) -> None:
+        """`LeaseLost` if other processes may drive the runs of this one."""
+        if self.lease_lost.is_set():
+            raise LeaseLost(self.home.name)
+
     def _require_open(self) -> None:
         if not hasattr(self, "runner"):
             raise UsageError("use it as 'async with Interlock(...) as box'; the data folder is not open")
 
     def find_missing_records(self) -> RecordsMissing | None:
-        """The acknowledged records that the folder lacks, if that keeps it from being opened. It need not be open."""
-        return records_missing_in(self.data) if self._durability == "full" else None
+        """The acknowledged records that the store lacks, if that keeps it from being opened. It need not be open."""
+        return self.home.find_missing_records() if self._durability == "full" else None
 
-    def _open_store(self) -> SqliteStore:
-        return SqliteStore(self.data, durability=self._durability)
+    async def _open_store(self) -> OpenedHome:
+        return await self.home.open(self._durability, self.clock)
+
+    @property
+    def store_warnings(self) -> Sequence[str]:
+        """What is not as safe as it could be, of a store that is open."""
+        return self._opened.warnings
+
+    @property
+    def data(self) -> Path:
+        """The data folder; `UsageError` if the store is not in one."""
+        if self.home.folder is None:
+            raise UsageError(f"{self.home.name} is not a data folder")
+        return self.home.folder
 
     async def list_missing_questions(self) -> None:
         """Rebuilds question lists that are missing or damaged; usually there are none."""
@@ -272,6 +327,20 @@ class OpenFolder:
     async def crew_of(self, row: RunRow) -> CrewDefinition:
         """The crew as it was when the run started, not as its files are today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    """Without this, runs would wait for a task that a bug has ended, and nothing would tell why."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a background task has failed; restart the process", exc_info=error)
+
+
+def _store_named(data: StoreName | None, store: str | None, settings: HostSettings) -> StoreName:
+    """The store that the arguments name, or the settings of the host."""
+    if data is not None and store is not None:
+        raise UsageError("data and store both name the store; give one of them")
+    named = data if data is not None else store
+    return named or url_of(settings.store, f"{settings.file}: store.url") or DATA_FOLDER
 
 
 def _retention_of(settings: HostSettings) -> RetentionSettings:
@@ -294,11 +363,3 @@ def _models_from(
         script=load_script(script, clock) if script is not None else None,
         model=model_named(model, settings.provider_settings) if model is not None else None,
     )
-
-
-def _call_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def call() -> None:
-        first()
-        second()
-
-    return call

@@ -2,7 +2,8 @@
 
 Rule 1: if no living process drives the run, this process claims it and carries the order out.
 Rule 2: if another process drives the run, the order is posted for it. If that process dies first, rule 1 holds.
-Rule 3: after `WAIT_MS` without an outcome, `OrderPending` tells the caller that the order is posted.
+Rule 3: a process that drives no run posts every order: a worker carries it out.
+Rule 4: after `WAIT_MS` without an outcome, `OrderPending` tells the caller that the order is posted.
 """
 
 import asyncio
@@ -36,9 +37,11 @@ class OrderDesk:
         self._runner = runner
 
     async def is_driven_elsewhere(self, run: str) -> bool:
-        """True if another process drives the run, or the tree that it belongs to."""
+        """True if another process drives the run, or the tree that it belongs to, or is to do so."""
         runner, root = self._runner, root_of(run)
-        if run in runner.live or root in runner.live:
+        if not runner.work.drives:
+            return True
+        if runner.live_runs.has_claimed(run) or runner.live_runs.has_claimed(root):
             return False
         return await runner.owners.is_owned(run) or (root != run and await runner.owners.is_owned(root))
 

@@ -17,7 +17,7 @@ from interlock.engine.shared_memory import value_fault
 from interlock.errors import UsageError
 from interlock.ids import is_run_id
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
-from interlock.ports import Journal, RunRow
+from interlock.ports import Journal, Record, RunRow
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
 from interlock.runtime.supplies import RunSupplies
 
@@ -39,10 +39,12 @@ def require_text(text: object, what: str) -> None:
         raise UsageError(f"{what} must be text (str), not {type(text).__name__}")
 
 
-def require_parts(data: object, tools: object, models: object) -> None:
+def require_parts(data: object, store: object, tools: object, models: object) -> None:
     """Refuses arguments of `Interlock` that have the wrong type."""
-    if not isinstance(data, str | os.PathLike):
-        raise UsageError(f"data must be the path of a folder, not {type(data).__name__}")
+    if data is not None and not isinstance(data, str | os.PathLike):
+        raise UsageError(f"data must be the path of a folder, or the URL of a store, not {type(data).__name__}")
+    if store is not None and not isinstance(store, str):
+        raise UsageError(f"store must be the URL of a store, such as 'sqlite:DIR', not {type(store).__name__}")
     if not isinstance(tools, Iterable) or isinstance(tools, str):
         raise UsageError(f"tools must be a list of functions, not {type(tools).__name__}")
     require_models_value(models)
@@ -162,14 +164,22 @@ class ToolCheck(Protocol):
 
 
 class Preflight:
-    """Refuses crews whose models or tools this process does not have. The run stays as it was."""
+    """Refuses crews whose models or tools this process does not have. The run stays as it was.
 
-    def __init__(self, models: ModelCheck, tools: ToolCheck, supplies: RunSupplies) -> None:
-        self._models, self._tools, self._supplies = models, tools, supplies
+    A process that drives no run needs none of them.
+    """
+
+    def __init__(self, models: ModelCheck, tools: ToolCheck, supplies: RunSupplies, *, drives: bool = True) -> None:
+        self._models, self._tools, self._supplies, self._drives = models, tools, supplies, drives
 
     async def require_runnable(self, crew: CrewDefinition, row: RunRow, journal: Journal) -> None:
         """Requires all that a run needs to continue here: first what it was begun with, then models and tools."""
-        started = (await journal.records(row.run, 0, 1))[0].events[0]
+        if self._drives:
+            await self.require_for(crew, row, (await journal.records(row.run, 0, 1))[0])
+
+    async def require_for(self, crew: CrewDefinition, row: RunRow, first: Record) -> None:
+        """The same for a process that drives runs, and has read the first record."""
+        started = first.events[0]
         assert isinstance(started, RunStarted), "a run begins with run.started"
         self._supplies.require_supplied(row.run, crew, row.crew_sha, started.needs)
         await self.require_usable(crew, row.run, is_new=False)
@@ -177,11 +187,11 @@ class Preflight:
 
     async def require_usable(self, crew: CrewDefinition, run_id: str = "", *, is_new: bool = True) -> None:
         """Requires every model and tool that the crew and its sub-crews name."""
-        for each in crew.whole_tree():
+        for each in crew.whole_tree() if self._drives else ():
             self._models.require_reachable(each, run_id, is_new=is_new)
             await self._tools.require(each, "" if is_new else run_id)
 
     def require_models(self, crew: CrewDefinition, run_id: str = "", *, is_new: bool = True) -> None:
         """Requires a model for every agent: a run that cannot continue is not touched."""
-        for each in crew.whole_tree():
+        for each in crew.whole_tree() if self._drives else ():
             self._models.require_named(each, run_id, is_new=is_new)

@@ -98,18 +98,6 @@ async def questions_of_run(store: QuestionStore, crew_of: CrewOf, row: RunRow) -
     return RunQuestions(run=row.run, questions=QuestionLog(records).open_questions(state, row.crew))
 
 
-async def runs_with_deadlines(store: QuestionStore, crew_of: CrewOf) -> list[str]:
-    """The paused runs with a question to a person that has a deadline."""
-    asking = dict.fromkeys(question.run for question in await list_open_questions(store) if question.until)
-    found = []
-    for run in asking:
-        with suppress(InterlockError):  # recovery reports what is wrong with it
-            row = await store.row(run)
-            if row.status == "paused" and (await questions_of_run(store, crew_of, row)).questions:
-                found.append(run)
-    return found
-
-
 def _first_sent_at(records: Sequence[Record]) -> dict[str, int]:
     """The time of the first try of each message."""
     sent: dict[str, int] = {}

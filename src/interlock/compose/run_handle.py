@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.compose.results import Result
+from interlock.compose.stores.store_home import StoreHome
 from interlock.ports import RunRow
 from interlock.runtime.following.text_stream import TextPiece, stream_text
 from interlock.runtime.runner import Runner
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RunSource(Protocol):
     """The open folder that a run is in: an `Interlock`."""
 
-    data: Path
+    home: StoreHome
     runner: Runner
 
     async def result(self, run_id: str) -> Result: ...
@@ -31,7 +31,7 @@ class RunHandle:
         self._box, self.id, self.first_row = box, run_id, first_row
 
     def __repr__(self) -> str:
-        return f"<run {self.id} in {self._box.data}>"
+        return f"<run {self.id} in {self._box.home.name}>"
 
     async def events(self, after: int = 0) -> "AsyncGenerator[Event]":
         """Past and new events, as classes of `interlock.events`, until the run is over or paused."""

@@ -18,6 +18,7 @@ from interlock.compose.preflight import (
     require_text,
 )
 from interlock.compose.signals import Signals
+from interlock.compose.working.admission import Admission
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, RunStarted
 from interlock.errors import AlreadyStarted, RunExists, RunNotFound, UsageError
@@ -40,12 +41,14 @@ class RunStarter:
         preflight: Preflight,
         secrets: KnownSecrets,
         resources: RunResources,
+        admission: Admission,
         *,
         continue_run: Callable[[RunRow], Awaitable[None]],
     ) -> None:
         self._runner, self._signals = runner, signals
         self._preflight, self._secrets = preflight, secrets
         self._resources, self._continue_run = resources, continue_run
+        self._admission = admission
 
     async def start_once(
         self,
@@ -165,6 +168,7 @@ class RunStarter:
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
+        await self._admission.require_room(crew.settings.organization)
         text = self._secrets.redact(text)
         for each in crew.whole_tree():
             require_no_key(each, self._secrets)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from interlock.compose.recovery import run_pages
+from interlock.compose.working.recovery import run_pages
 from interlock.engine.budgets.usage import NO_SAVINGS, CacheSavings, savings_by_agent, usage_by_agent
 from interlock.engine.events import RunStarted, Usage
 from interlock.errors import DamagedRun, RunNotFound, StoreFailed
@@ -111,15 +111,20 @@ async def _add_up_usage(store: UsageStore, rows: Sequence[RunRow]) -> _UsageByRu
         except RunNotFound:
             continue
         else:
-            transitions = [record.events for record in records[_count_inherited(now, records) :]]
-            agents, savings = usage_by_agent(transitions), savings_by_agent(transitions)
-            known[row.run] = found = RunUsage(run=row.run, seq=now.seq, agents=agents, savings=savings)
+            known[row.run] = found = usage_of_run(now, records)
             if now.status != "running":
                 new.append(found)
     if new:
         with suppress(StoreFailed):  # the report works also on a full disk or a read-only folder
             await store.store_usage(new)
     return _UsageByRun(known, unread)
+
+
+def usage_of_run(row: RunRow, records: Sequence[Record]) -> RunUsage:
+    """What a run has cost by agent, from its whole journal."""
+    transitions = [record.events for record in records[_count_inherited(row, records) :]]
+    agents, savings = usage_by_agent(transitions), savings_by_agent(transitions)
+    return RunUsage(run=row.run, seq=row.seq, agents=agents, savings=savings)
 
 
 def _count_inherited(row: RunRow, records: Sequence[Record]) -> int:

@@ -6,6 +6,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
+                │  ├─ TooManyQueued     too many runs wait for a worker
                 │  ├─ HostLacks     a run was begun with models, deps or functions that this process does not have
                 │  ├─ BadCrewModule     a Python module that a command was given for a crew
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
@@ -19,9 +20,9 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
-                              ├─ ScriptExhausted  ToolFailed ── WrongArguments  Retry
+                              ├─ ScriptExhausted  LeaseLost  ToolFailed ── WrongArguments  Retry
                               └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing  CrewMissing
-                                                Unstorable     the operator acts
+                                                Unstorable  NotLeader     the operator acts
 
 Rule 1: a message names the fact, the thing and the next step; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -44,8 +45,10 @@ from interlock.errors.crew import (
 from interlock.errors.port import (
     CrewMissing,
     DamagedRow,
+    LeaseLost,
     ModelRefused,
     ModelUnavailable,
+    NotLeader,
     PortError,
     PromptTooLong,
     RecordsMissing,
@@ -96,6 +99,7 @@ from interlock.errors.usage import (
     NoSuchSchedule,
     NoSuchSignal,
     RequestRefused,
+    TooManyQueued,
     UnknownSubscriber,
     UsageError,
 )
@@ -122,11 +126,13 @@ __all__ = [
     "InterlockError",
     "InvalidTarget",
     "JournalDiverged",
+    "LeaseLost",
     "ModelRefused",
     "ModelUnavailable",
     "NoSuchApproval",
     "NoSuchSchedule",
     "NoSuchSignal",
+    "NotLeader",
     "NotOwner",
     "NotWaiting",
     "OrderCarriedOut",
@@ -154,6 +160,7 @@ __all__ = [
     "StoreFailed",
     "TakesNoInput",
     "TooLate",
+    "TooManyQueued",
     "ToolFailed",
     "UnknownEmitter",
     "UnknownSignal",

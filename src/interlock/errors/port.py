@@ -94,6 +94,17 @@ class StoreBroken(StoreFailed):
     passes = False
 
 
+class NotLeader(StoreFailed):
+    """A write of a leader is refused: another process leads now."""
+
+    code = "not-leader"
+    passes = False
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"another process leads '{name}' now and continues the work")
+        self.name = name
+
+
 class CrewMissing(StoreFailed):
     """The crew of a run is missing in the store, or damaged."""
 
@@ -106,6 +117,18 @@ class Unstorable(StoreFailed):
 
     code = "unstorable"
     passes = False
+
+
+class LeaseLost(PortError):
+    """Another process may drive the runs of this one: it was stopped, or cut off from the store, for too long."""
+
+    code = "lease-lost"
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"this process was stopped, or cut off from {store}, for longer than its lease, and others drive its runs"
+            " now; start it again"
+        )
 
 
 class StorageFull(StoreFailed):

@@ -21,8 +21,18 @@ class FolderServed(UsageError):
         self.folder, self.pid = folder, pid
 
 
-# What is missing and not a tool begins with one of these.
-_NAMED_OTHERWISE = ("hook ", "approval of ", "output type of ")
+class TooManyQueued(UsageError):
+    """Too many runs of an organization wait for a worker."""
+
+    code = "too-many-queued"
+
+    def __init__(self, organization: str, queued_max: int) -> None:
+        whose = f"of organization '{organization}' " if organization else ""
+        super().__init__(
+            f"{queued_max} runs {whose}wait for a worker already; try again later, start more workers, or raise"
+            " queued_runs under [limits] in interlock.toml"
+        )
+        self.organization, self.queued_max = organization, queued_max
 
 
 class HostLacks(UsageError):
@@ -32,15 +42,8 @@ class HostLacks(UsageError):
 
     def __init__(self, run: str, missing: Sequence[str]) -> None:
         advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
-        if any(part.startswith("hook ") for part in missing):
-            advice.append("give hooks of these names in Python: Interlock(hooks=[…])")
-        if any(part.startswith("approval of ") for part in missing):
-            advice.append("declare these tools with needs_approval, as they were when the run began")
-        if any(part.startswith("output type of ") for part in missing):
-            advice.append(
-                "start the run again under its id with the same crew in Python, or 'resume --crew FILE.py:NAME'"
-            )
-        if any(part not in _WAYS_TO_GIVE and not part.startswith(_NAMED_OTHERWISE) for part in missing):
+        advice += [way for start, way in _WAYS_BY_KIND.items() if any(part.startswith(start) for part in missing)]
+        if any(part not in _WAYS_TO_GIVE and not part.startswith(tuple(_WAYS_BY_KIND)) for part in missing):
             advice.append(
                 "name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python, "
                 "or 'resume --crew FILE.py:NAME'"
@@ -55,6 +58,13 @@ class HostLacks(UsageError):
 _WAYS_TO_GIVE = {
     "models": "--script FILE, --model M or, in Python, models=…",
     "deps": "deps=… in Python",
+}
+# By how the name of what is missing and not a tool begins.
+_WAYS_BY_KIND = {
+    "hook ": "give hooks of these names in Python: Interlock(hooks=[…])",
+    "approval of ": "declare these tools with needs_approval, as they were when the run began",
+    "output type of ": "start the run again under its id with the same crew in Python, or 'resume --crew FILE.py:NAME'",
+    "newer version of ": "upgrade Interlock here, or leave the run to a newer worker",
 }
 
 

@@ -17,18 +17,22 @@ from interlock.ports.bus import (
     Delivery,
     InboxClaim,
     PruneResult,
+    Topic,
     subscriptions_of_file,
 )
 from interlock.ports.clock import Clock
 from interlock.ports.journal import AppendResult, Journal, RecordFeed, RunSnapshot
 from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, PromptMessage, ReasoningDelta
 from interlock.ports.observer import Observer
-from interlock.ports.orders import OrderOutcome, OrderReceipt, Orders, RunOrder
-from interlock.ports.outbox import Outbox, OutgoingSignal
+from interlock.ports.outbox import PUT_OFF_MAX_MS, Outbox, OutgoingSignal
 from interlock.ports.outputs import NoValidator, OutputValidator
-from interlock.ports.owners import Owners
+from interlock.ports.processes.leaders import Leaders, Leadership
+from interlock.ports.processes.orders import NO_OWNER, OrderOutcome, OrderReceipt, Orders, RunOrder
+from interlock.ports.processes.overview import LeaderEntry, Processes, ProcessLoad, StoreOverview
+from interlock.ports.processes.owners import ClaimedRun, ClaimRequest, Owners
+from interlock.ports.processes.set_asides import RunOwners, SetAside, SetAsides
 from interlock.ports.questions import OpenQuestion, Questions, RunQuestions
-from interlock.ports.records import Record, RunRow, SealedRecord, StoredRecord
+from interlock.ports.records import RECORD_FORMAT, Record, RunRow, SealedRecord, StoredRecord
 from interlock.ports.schedules import RunSchedules
 from interlock.ports.server import (
     FolderCounts,
@@ -37,12 +41,16 @@ from interlock.ports.server import (
     WebhookDelivery,
     WebhookOutbox,
 )
+from interlock.ports.store import OpenedStore, Store
 from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
     "NO_BROADCASTS",
     "NO_CREW",
+    "NO_OWNER",
     "NO_WRITES",
+    "PUT_OFF_MAX_MS",
+    "RECORD_FORMAT",
     "Activity",
     "AppendResult",
     "Archive",
@@ -50,6 +58,8 @@ __all__ = [
     "BroadcastOutcome",
     "BudgetStore",
     "Bus",
+    "ClaimRequest",
+    "ClaimedRun",
     "Clock",
     "CrewRef",
     "Delivery",
@@ -60,12 +70,16 @@ __all__ = [
     "IdempotentRequest",
     "InboxClaim",
     "Journal",
+    "LeaderEntry",
+    "Leaders",
+    "Leadership",
     "Model",
     "ModelReply",
     "ModelRequest",
     "NoValidator",
     "Observer",
     "OpenQuestion",
+    "OpenedStore",
     "OrderOutcome",
     "OrderReceipt",
     "Orders",
@@ -73,6 +87,8 @@ __all__ = [
     "OutgoingSignal",
     "OutputValidator",
     "Owners",
+    "ProcessLoad",
+    "Processes",
     "PromptMessage",
     "PruneResult",
     "Questions",
@@ -82,6 +98,7 @@ __all__ = [
     "Reservation",
     "RunAccess",
     "RunOrder",
+    "RunOwners",
     "RunQuestions",
     "RunRow",
     "RunSchedules",
@@ -89,13 +106,18 @@ __all__ = [
     "RunUsage",
     "SealedRecord",
     "SealedTree",
+    "SetAside",
+    "SetAsides",
     "Settlement",
     "StandingApprovals",
+    "Store",
+    "StoreOverview",
     "StoredRecord",
     "Tombstone",
     "ToolCall",
     "ToolSchema",
     "Toolbox",
+    "Topic",
     "UsageTotals",
     "WebhookDelivery",
     "WebhookOutbox",

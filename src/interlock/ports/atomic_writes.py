@@ -6,8 +6,8 @@ from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.record import Emission
 from interlock.ports.budgets import Reservation, Settlement
 from interlock.ports.bus import InboxClaim
-from interlock.ports.orders import OrderOutcome
 from interlock.ports.outbox import OutgoingSignal
+from interlock.ports.processes.orders import OrderOutcome
 from interlock.ports.questions import RunQuestions
 
 
@@ -49,6 +49,15 @@ class AtomicWrites(msgspec.Struct, frozen=True, kw_only=True):
         """Without presence, which mostly needs none."""
         inbox = self.taking or self.taken or self.put_back or self.heard or self.handed_back
         return bool(self.broadcasts or inbox)
+
+    def to_repeat(self) -> "AtomicWrites":
+        """What is done again with a record that is stored already: only what has an answer, which is then the same.
+
+        All else was written with the record, and may have changed since, as an approval that was revoked.
+        """
+        return AtomicWrites(
+            spending=self.spending, taking=self.taking, broadcasts=self.broadcasts, ended=self.ended, begun=self.begun
+        )
 
 
 NO_WRITES = AtomicWrites()

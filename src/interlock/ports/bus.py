@@ -1,7 +1,7 @@
 """The bus: broadcasts, subscriptions, inboxes, deliveries and delayed broadcasts."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -9,6 +9,10 @@ from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
 from interlock.crew.definition import CrewDefinition
+
+# What another process has changed, for those who watch: broadcasts and deliveries, runs that can be claimed, orders for
+# runs, schedules; or anything.
+Topic = Literal["all", "bus", "claims", "orders", "schedules"]
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,12 +200,20 @@ class Bus(Protocol):
         ...
 
     def version(self) -> int | None:
-        """A number that changes when another process has changed something; None while it is unknown.
+        """A number that changes when another process has changed the bus; None while it is unknown.
 
         It must be cheap: it is read before every record.
         """
         ...
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Calls back when another process has changed something. Returns a function that stops it."""
+    @property
+    def tells_claims(self) -> bool:
+        """Whether watchers of `claims` are called whenever a run can be claimed, also if its process died."""
+        ...
+
+    def watch(self, changed: Callable[[], None], about: Topic = "all") -> Callable[[], None]:
+        """Calls back when another process has changed something. Returns a function that stops it.
+
+        With a topic, at least for changes of that kind: a store may call back for others too.
+        """
         ...

@@ -1,4 +1,8 @@
-"""The clock."""
+"""The clock.
+
+Rule: wall-clock time comes from the clock of the store (`OpenedStore.clock`): processes on several machines compare
+it with stored times. Monotonic time is that of this process.
+"""
 
 from typing import Protocol
 

@@ -35,8 +35,13 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Journal(Protocol):
     """Appends and reads. One transaction per call: the run's row, its record and the atomic writes, or nothing."""
 
-    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
-        """Adds a run with its first record; `RunExists` if the id is in use."""
+    async def create(
+        self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES, *, owned: bool = True
+    ) -> AppendResult:
+        """Adds a run with its first record; `RunExists` if the id is in use.
+
+        This process owns it under `row.epoch`. With `owned=False` no process does, and any may claim it.
+        """
         ...
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
@@ -100,7 +105,11 @@ class Journal(Protocol):
 
 
 class RecordFeed(Protocol):
-    """The records of all runs in the order of the whole store."""
+    """The records of all runs in the order of the whole store.
+
+    Positions become visible in order: once a reader has seen one, no record with a smaller one appears. They may have
+    gaps.
+    """
 
     async def newest_position(self) -> int:
         """The highest position there is; 0 in an empty store."""

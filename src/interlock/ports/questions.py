@@ -58,6 +58,11 @@ class Questions(Protocol):
         """
         ...
 
+    async def overdue_questions(self, at: int, limit: int) -> Sequence[OpenQuestion]:
+        """The questions whose `until` is not 0 and not after a time, the longest overdue first. Damaged ones are left
+        out."""
+        ...
+
     async def runs_without_question_list(self) -> Sequence[str]:
         """Runs whose questions are unknown: imported, or older than the table of questions."""
         ...

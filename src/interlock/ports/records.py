@@ -4,9 +4,16 @@ import msgspec
 
 from interlock.engine.events import Event, Usage
 
+# The newest format of records that this version reads and writes. An event that an older version cannot read raises it.
+RECORD_FORMAT = 1
+
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a run: its state without reading its journal. `seq` is that of its newest event."""
+    """The row of a run: its state without reading its journal. `seq` is that of its newest event.
+
+    `rules` (of the engine) and `format` (of records) are what a process must know to drive it; both are fixed at the
+    start. A `private` run was begun with models or dependencies of its process: only `resume` by name continues it.
+    """
 
     run: str
     crew: str
@@ -21,6 +28,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     continues: str = ""
     organization: str = ""
     usage: Usage = Usage()
+    rules: int = 1
+    format: int = RECORD_FORMAT
+    private: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

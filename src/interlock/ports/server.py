@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from interlock.ports.processes.leaders import Leadership
+
 
 class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request with a key of its caller; `planned` is the id of what it creates."""
@@ -57,8 +59,17 @@ class WebhookOutbox(Protocol):
         """The position up to which this webhook has read; None before its first read."""
         ...
 
-    async def enqueue_deliveries(self, hook: str, position: int, deliveries: Sequence[WebhookDelivery]) -> None:
-        """Stores deliveries and advances the webhook's position, both or neither."""
+    async def start_hook(self, hook: str, position: int) -> None:
+        """Stores the first position of a webhook; does nothing if it has one."""
+        ...
+
+    async def enqueue_deliveries(
+        self, hook: str, position: int, deliveries: Sequence[WebhookDelivery], leader: Leadership
+    ) -> None:
+        """Stores deliveries and advances the webhook's position, both or neither.
+
+        `NotLeader`, with nothing stored, if another process has led `leader.name` since.
+        """
         ...
 
     async def hooks_due(self, now: int) -> Sequence[str]:

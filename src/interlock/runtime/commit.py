@@ -40,7 +40,10 @@ _log = logging.getLogger("interlock")
 
 
 class Committer:
-    """Takes events into runs. `reads_inboxes` is False where no agent can receive a broadcast."""
+    """Takes events into runs. `reads_inboxes` is False where no agent can receive a broadcast.
+
+    `owns_new` is False if this process creates runs for others to drive.
+    """
 
     def __init__(
         self,
@@ -54,8 +57,10 @@ class Committer:
         observers: Sequence[Observer] = (),
         redactor: Redactor | None = None,
         reads_inboxes: bool = True,
+        owns_new: bool = True,
     ) -> None:
         self._journal, self._clock, self._hub = journal, clock, hub
+        self._owns_new = owns_new
         self._effect_runner, self._external_sender = effect_runner, external_sender
         self._watchers, self.observers = watchers, observers
         self._redactor, self._reads_inboxes = redactor, reads_inboxes
@@ -87,7 +92,10 @@ class Committer:
         if order:
             also = msgspec.structs.replace(also, orders=((order, OrderOutcome(seq=seq, value=value)),))
         try:
-            appended = await (self._journal.create if first else self._journal.append)(live.row, record, also)
+            if first:
+                appended = await self._journal.create(live.row, record, also, owned=self._owns_new)
+            else:
+                appended = await self._journal.append(live.row, record, also)
         except StoreFailed as error:
             if first or not error.passes:
                 raise

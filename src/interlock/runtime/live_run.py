@@ -16,6 +16,7 @@ from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.run import Run
 from interlock.engine.state import turns_by
+from interlock.errors import NotOwner
 from interlock.ids import root_of
 from interlock.ports import AtomicWrites, CrewRef, ModelRequest, Record, RunQuestions, RunRow
 from interlock.runtime.calls.question_log import QuestionLog
@@ -83,8 +84,9 @@ class LiveRun:
     A call that is the only work needs no task of its own: the driver awaits it (`lone`, then `alone`).
     """
 
-    def __init__(self, run: Run, row: RunRow, texts: PromptTexts) -> None:
+    def __init__(self, run: Run, row: RunRow, texts: PromptTexts, has_lease: Callable[[], bool]) -> None:
         self.run, self.row = run, row
+        self._has_lease = has_lease
         self.id, self.crew = row.run, run.crew
         # The key of an effect outside the run, unique over all runs.
         self.key = f"{row.run}:".__add__
@@ -98,6 +100,8 @@ class LiveRun:
         self.inbox: deque[IncomingEvent | None] = deque()
         self._arrival: asyncio.Future[None] | None = None
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        # Calls of models and tools that have begun, until their outcome is stored or in the inbox.
+        self.begun: set[str] = set()
         # When people were asked, in wall-clock time; the engine knows working time only.
         self.question_log = QuestionLog()
         self.open_tokens = _tokens(run)
@@ -113,6 +117,11 @@ class LiveRun:
         self.pump: asyncio.Task[None] | None = None
         self.pumped: Callable[[LiveRun], Coroutine[Any, Any, None]] | None = None
         self.failure: Exception | None = None
+
+    def require_lease(self) -> None:
+        """Every effect asks before it starts: another process may drive the run by now."""
+        if not self._has_lease():
+            raise NotOwner(self.id)
 
     def is_calling(self, call: CallModel) -> bool:
         """True if the run still waits for the reply to this call."""

@@ -6,8 +6,8 @@ Rule 2: a paused or finished run is released: it uses no memory until it is need
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -17,12 +17,13 @@ from interlock.engine.events import IncomingEvent, RunStarted
 from interlock.engine.kinds import RUNNING
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
-from interlock.engine.run import OVER, Run
+from interlock.engine.run import OVER, RULES, Run
 from interlock.errors import PortError, RunError, StoreFailed
 from interlock.ids import parent_of
-from interlock.ports import Clock, Journal, Owners, RunRow
+from interlock.ports import RECORD_FORMAT, ClaimedRun, ClaimRequest, Clock, Journal, Owners, Record, RunRow
 from interlock.runtime.broadcasts import BroadcastHub
 from interlock.runtime.calls.model_calls import ModelCalls
+from interlock.runtime.claiming.run_in_batch import RunInBatch, require_known
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.supervisor import Supervisor
 from interlock.runtime.live_run import LiveRun as LiveRun
@@ -61,11 +62,12 @@ class LiveRuns:
         supervisor: Supervisor,
         supplies: RunSupplies,
         on_claimed: Callable[[], None],
+        drives: bool = True,
     ) -> None:
         self._journal, self._owners, self._clock, self._crews = journal, owners, clock, crews
         self._hub, self._watchers, self._committer = hub, watchers, committer
         self._model_calls, self.supervisor, self._on_claimed = model_calls, supervisor, on_claimed
-        self._supplies = supplies
+        self._supplies, self._drives = supplies, drives
         self.runs: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also drivers that only have to release their run
@@ -74,6 +76,9 @@ class LiveRuns:
         self._tables: dict[str, RoutingTable] = {}
         self._texts: dict[RoutingTable, PromptTexts] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._in_transit: set[str] = set()  # runs that are being started or released
+        self._batch_lock = asyncio.Lock()
+        self._claimed: dict[str, RunInBatch] = {}  # runs that were claimed in a batch, and are not driven yet
         self.is_closing = False
 
     # Claimed and locked
@@ -106,16 +111,71 @@ class LiveRuns:
                 raise
         return live
 
+    async def claim_waiting(self, limit: int, **which: Collection[str] | None) -> Sequence[ClaimedRun]:
+        """Claims runs that wait for a driver; `which` are crews and organizations.
+
+        Each is to be driven by a command, which then makes no claim of its own, or to be given up (`give_up_claim`).
+        """
+        async with self._batch_lock:  # a claim or a start that begins meanwhile would not be in `driven`
+            driven = {*self.runs, *self._in_transit, *self._claimed}
+            driven.update(run_id for run_id, lock in self._locks.items() if lock.locked())
+            request = ClaimRequest(
+                limit=limit,
+                rules=RULES,
+                format=RECORD_FORMAT,
+                at=self._clock.now_ms(),
+                driven=driven,
+                **which,
+            )
+            claimed = await self._owners.claim_some(request)
+            self._claimed.update((each.run, RunInBatch(each.epoch)) for each in claimed)
+        return claimed
+
+    async def read_claimed(self, run_id: str) -> tuple[RunRow, Sequence[Record]]:
+        """The row and the records of a run of `claim_waiting`; the command that drives it does not read them again."""
+        read = await self._journal.row_with_records(run_id)
+        if run_id in self._claimed:
+            self._claimed[run_id] = self._claimed[run_id]._replace(read=read)
+        return read
+
+    def has_claimed(self, run_id: str) -> bool:
+        """Whether this process drives the run, or is about to."""
+        return run_id in self.runs or run_id in self._claimed
+
+    async def give_up_claim(self, run_id: str) -> None:
+        """Releases a run of `claim_waiting` that no command has taken."""
+        if self._claimed.pop(run_id, None) is not None:
+            with suppress(PortError):  # then it waits for a driver as a run of this process
+                await self._owners.release(run_id)
+
+    @asynccontextmanager
+    async def use_of_claim(self, run_id: str) -> AsyncIterator[None]:
+        """Gives up a claim of `claim_waiting` that was left to the caller, and that the caller does not use."""
+        try:
+            yield
+        finally:
+            await self.give_up_claim(run_id)
+
+    async def _claim(self, run_id: str) -> RunInBatch:
+        claimed = self._claimed.pop(run_id, None)
+        if claimed is not None:
+            return claimed
+        async with self._batch_lock:
+            pass
+        return RunInBatch(await self._owners.claim(run_id))
+
     async def claim_run(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
         """Claims a run and replays its journal, with the crew that the run started with."""
         if crew is None:
             crew = await self._crews.of((await self._journal.row(run_id)).crew_sha)
-        epoch = await self._owners.claim(run_id)
+        epoch, read = await self._claim(run_id)
         try:
-            row = msgspec.structs.replace(await self._journal.row(run_id), epoch=epoch)
-            records = await self._journal.records(run_id)
+            if read is None:
+                require_known(await self._journal.row(run_id))  # a claim in a batch asks for what is known
+            row, records = read or await self._journal.row_with_records(run_id)
+            row = msgspec.structs.replace(row, epoch=epoch)
             run = replay_run(crew, run_id, records, self.table(crew, row.crew_sha))
-            live = LiveRun(run, row, self._texts_of(run))
+            live = LiveRun(run, row, self._texts_of(run), self._owners.has_lease)
             for record in records:
                 live.question_log.add_record(record)
         except BaseException:
@@ -126,11 +186,19 @@ class LiveRuns:
         return live
 
     async def begin_run(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
-        """Stores the first record of a run and drives it."""
-        live = LiveRun(run, row, self._texts_of(run))
+        """Stores the first record of a run and drives it; a process that drives none leaves that to others."""
+        live = LiveRun(run, row, self._texts_of(run), self._owners.has_lease)
         live.last_ms = self._clock.monotonic_ms()
-        await self._committer.commit_event(live, event, first=True)
-        self.drive(live)
+        while self._batch_lock.locked():
+            async with self._batch_lock:
+                pass
+        self._in_transit.add(live.id)
+        try:
+            await self._committer.commit_event(live, event, first=True)
+            if self._drives:
+                self.drive(live)
+        finally:
+            self._in_transit.discard(live.id)
         return live
 
     def table(self, crew: CrewDefinition, sha: str) -> RoutingTable:
@@ -187,6 +255,10 @@ class LiveRuns:
             await self.wait_until_settled(run_id)
         elif run_id in self._failures:
             raise self._failures[run_id]
+
+    def was_handed_over(self, run_id: str) -> bool:
+        """Whether this process drove the run and gave it to others. If none takes it, this one does again."""
+        return isinstance(self._failures.get(run_id), asyncio.CancelledError)
 
     async def _drive_until_settled(self, live: LiveRun) -> None:
         state = live.run.state
@@ -258,11 +330,15 @@ class LiveRuns:
             return
         if self.runs.get(live.id) is live:
             del self.runs[live.id]
+        self._in_transit.add(live.id)
         while len(self._failures) >= FAILURES_MAX:
             del self._failures[next(iter(self._failures))]
         self._failures[live.id] = error
-        with suppress(PortError):
-            await self._owners.release(live.id)
+        try:
+            with suppress(PortError):  # then it waits for a driver as a run of this process (`claim_waiting`)
+                await self._owners.release(live.id)
+        finally:
+            self._in_transit.discard(live.id)
         if not self.is_closing:
             self.supervisor.on_driver_failed(live.id, error)
 
@@ -279,7 +355,11 @@ class LiveRuns:
             for task in live.tasks.values():  # a child that ended by itself may still be being stopped
                 self._track_until_done(task)
             self.runs.pop(live.id, None)
-            await retry_while_store_away(self._clock, lambda: self._release(live.id))
+            self._in_transit.add(live.id)
+            try:
+                await retry_while_store_away(self._clock, lambda: self._release(live.id))
+            finally:
+                self._in_transit.discard(live.id)
 
     async def _release(self, run_id: str) -> None:
         """A process that stops does not wait for a store that is away: its claims end with it."""

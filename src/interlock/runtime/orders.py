@@ -3,6 +3,8 @@
 Rule 1: an order is carried out with the record that it causes, in one transaction; so it happens once, also in a crash.
 Rule 2: orders for one tree are carried out one after another, the oldest first; other trees do not wait.
 Rule 3: an order for a run that this process no longer owns, or cannot drive, stays open for the next owner.
+Rule 4: of the runs that rest, a worker takes only those that it may claim: of its crews and organizations, and none
+that is private, except to cancel it.
 """
 
 import asyncio
@@ -25,15 +27,17 @@ from interlock.errors import (
     OutOfOrder,
     OwnedElsewhere,
     PortError,
+    RunNotFound,
     StoreBroken,
 )
 from interlock.ids import root_of
-from interlock.ports import Bus, Clock, Journal, OrderOutcome, Orders, RunOrder
+from interlock.ports import NO_OWNER, Bus, Clock, Journal, OrderOutcome, Orders, RunOrder
+from interlock.runtime.claiming.work import WorkSettings
 from interlock.runtime.store_retry import retry_while_store_away
 from interlock.runtime.stored_crews import StoredCrews
 
 # The kinds of orders.
-RESUME, CANCEL, MESSAGE = "resume", "cancel", "message"
+RESUME, CANCEL, MESSAGE, EXPIRE = "resume", "cancel", "message", "expire"
 
 # How long to wait before a store that is away is asked again.
 AWAY_MS = 1_000
@@ -87,23 +91,35 @@ class RunCommands(Protocol):
 
     async def send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, *, order: str = "") -> str: ...
 
+    async def check_deadlines(self, run_id: str) -> None: ...
+
 
 class OrderTaker:
     """Looks for orders when another process has written something, and when this one has claimed a run."""
 
     def __init__(
-        self, commands: RunCommands, *, orders: Orders, journal: Journal, crews: StoredCrews, bus: Bus, clock: Clock
+        self,
+        commands: RunCommands,
+        *,
+        orders: Orders,
+        journal: Journal,
+        crews: StoredCrews,
+        bus: Bus,
+        clock: Clock,
+        work: WorkSettings,
     ) -> None:
         self._commands, self._orders, self._journal = commands, orders, journal
-        self._crews, self._bus, self._clock = crews, bus, clock
+        self._crews, self._bus, self._clock, self._work = crews, bus, clock, work
         self._wanted = asyncio.Event()
+        # True for a worker: orders for runs that rest, and that no process owns, are carried out too.
+        self.takes_unowned = False
         self._trees: dict[str, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
         self._wanted.set()
 
     async def run(self) -> None:
-        stop = self._bus.watch(self.wake)
+        stop = self._bus.watch(self.wake, "orders")
         try:
             while True:
                 await self._wanted.wait()
@@ -121,7 +137,7 @@ class OrderTaker:
 
     async def _start_open_orders(self) -> None:
         try:
-            found = await self._orders.orders_for(self._orders.owner)
+            found = await self._open_orders()
         except StoreBroken:
             return
         except Exception as error:  # any error: without this task no order is carried out any more
@@ -135,6 +151,19 @@ class OrderTaker:
         for root, orders in by_tree.items():
             if root not in self._trees:
                 self._trees[root] = asyncio.create_task(self._carry_out_all(root, orders))
+
+    async def _open_orders(self) -> list[RunOrder]:
+        own = await self._orders.orders_for(self._orders.owner)
+        unowned = await self._orders.orders_for(NO_OWNER) if self.takes_unowned else ()
+        mine = [order for order in unowned if await self._may_take(order)]
+        return list({order.key: order for order in (*own, *mine)}.values())
+
+    async def _may_take(self, order: RunOrder) -> bool:
+        try:
+            row = await self._journal.row(root_of(order.run))
+        except RunNotFound:  # it was deleted meanwhile
+            return False
+        return self._work.may_take(row, to_end=order.kind == CANCEL)
 
     async def _carry_out_all(self, root: str, orders: Sequence[RunOrder]) -> None:
         try:
@@ -178,6 +207,8 @@ class OrderTaker:
                 await self._commands.cancel(crew, order.run, by=order.by, order=order.key)
             case "message":
                 return await self._commands.send_message(crew, order.run, _message_of(order.body), order=order.key)
+            case "expire":
+                await self._commands.check_deadlines(order.run)
             case _:
                 raise OrderRefused(
                     order.run, f"it does not know the order '{order.kind}'; it may be of an older version"

@@ -19,7 +19,7 @@ from interlock.broadcast.run_schedules import (
 )
 from interlock.errors import InterlockError, PortError, RunDeleted, RunExists
 from interlock.limits import WALL_LOOK_MS
-from interlock.ports import Clock, RunSchedules
+from interlock.ports import Clock, Leadership, RunSchedules
 
 _log = logging.getLogger("interlock")
 
@@ -48,9 +48,9 @@ class RunScheduler:
         """Looks at the schedules again: they may have changed."""
         self._changed.set()
 
-    async def run(self) -> None:
-        """Runs until it is cancelled."""
-        while True:
+    async def run(self, held: Leadership) -> None:
+        """Runs while this process leads."""
+        while held.is_held():
             self._changed.clear()
             await self._wait(await self._start_due())
 

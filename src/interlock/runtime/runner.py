@@ -6,7 +6,6 @@ Rule 2: a command claims the run it is for, under the lock of the run.
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from interlock.engine.events import NO_CONTEXT, NO_NEEDS, CrewContext, Entry, Ho
 from interlock.engine.kinds import HookPoint, RunStatus
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import RULES, Run
-from interlock.errors import OwnedElsewhere
+from interlock.errors import NotOwner
 from interlock.messages.host_types import message_types
 from interlock.ports import (
     BudgetStore,
@@ -24,21 +23,24 @@ from interlock.ports import (
     Clock,
     Delivery,
     Journal,
+    Leaders,
     Observer,
     Orders,
     Outbox,
-    Owners,
+    Processes,
+    RunOwners,
     RunRow,
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
 from interlock.runtime.calls.costs import CostOfRun
-from interlock.runtime.calls.effects import EffectRunner
+from interlock.runtime.calls.effects import EffectRunner, UnstartedEffects
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.hook_checks import judge_input
 from interlock.runtime.calls.host_policies import NO_POLICIES, HostPolicies
 from interlock.runtime.calls.model_calls import Hook, ModelFor
 from interlock.runtime.calls.storable import as_storable
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.commit import Committer
 from interlock.runtime.commit import row_of as row_of
 from interlock.runtime.following import Following
@@ -48,8 +50,10 @@ from interlock.runtime.lifecycle.cancellation import Cancellation
 from interlock.runtime.lifecycle.children import Children
 from interlock.runtime.lifecycle.deadlines import QuestionDeadlines
 from interlock.runtime.lifecycle.host_messages import HostMessages
+from interlock.runtime.lifecycle.leading import LeadershipOnDemand
 from interlock.runtime.lifecycle.parking import Parking
 from interlock.runtime.lifecycle.resumption import Resumption
+from interlock.runtime.lifecycle.set_asides import SetAsideList
 from interlock.runtime.lifecycle.supervisor import Supervisor
 from interlock.runtime.lifecycle.tracked_tasks import TrackedTasks
 from interlock.runtime.live_runs import LiveRuns
@@ -62,9 +66,6 @@ from interlock.runtime.stored_crews import StoredCrews
 from interlock.runtime.supplies import EVERY_SUPPLY, RunSupplies
 from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import PublicEvent, Watchers
-
-# Model calls in progress at the same time, over all runs of this process.
-CALLS_MAX = 1_000
 
 # How long a process that closes waits for commands in progress: a start, an answer, a park.
 LEAVING_MAX_MS = 5_000
@@ -83,17 +84,17 @@ class Runner:
         self,
         *,
         journal: Journal,
-        owners: Owners,
+        owners: RunOwners,
         orders: Orders,
         budgets: BudgetStore,
         outbox: Outbox,
+        leaders: Leaders,
         bus: Bus,
         clock: Clock,
         model_for: ModelFor,
         toolbox: Toolbox,
         observers: Sequence[Observer] = (),
         on_external: OnExternal | None = None,
-        calls_max: int = CALLS_MAX,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
         policies: HostPolicies = NO_POLICIES,
@@ -101,23 +102,21 @@ class Runner:
         listens: bool = True,
         redactor: Redactor | None = None,
         supplies: RunSupplies = EVERY_SUPPLY,
+        work: WorkSettings = DEFAULT_WORK,
+        processes: Processes | None = None,
     ) -> None:
-        self.host_hooks = policies.hooks
-        self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
-        self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
-        self.watchers, self._listens, self._tasks = Watchers(self.timers), listens, TrackedTasks(clock)
-        self.external_sender = ExternalSender(outbox, clock, on_external)
-        self.effect_runner = EffectRunner(
+        self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
+        self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
+        self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers)
+        self._processes, self._listens, self.work, self.host_hooks = processes, listens, work, policies.hooks
+        self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
             clock=clock,
             timers=self.timers,
             model_for=model_for,
             toolbox=toolbox,
-            on_delta=self.watchers.on_delta,
-            on_reasoning=self.watchers.on_reasoning,
-            on_progress=self.watchers.on_tool_progress,
-            on_reply_over=self.watchers.on_reply_over,
+            watchers=self.watchers,
             budgets=budgets,
-            calls_max=calls_max,
+            calls_max=work.calls_max,
             hook=hook,
             costs=costs,
             policies=policies,
@@ -127,6 +126,7 @@ class Runner:
         self._connect_live_runs(start_for, supplies)
 
     def _connect_committer(self, observers: Sequence[Observer], redactor: Redactor | None) -> None:
+        self.crews, self._tasks = StoredCrews(self.journal), TrackedTasks(self.clock)
         self.committer = Committer(
             journal=self.journal,
             clock=self.clock,
@@ -137,13 +137,16 @@ class Runner:
             observers=observers,
             redactor=redactor,
             reads_inboxes=self._listens,
+            owns_new=self.work.drives,
         )
 
     def _connect_live_runs(self, start_for: StartFor | None, supplies: RunSupplies) -> None:
         journal, owners, clock, committer = self.journal, self.owners, self.clock, self.committer
-        self.supervisor = Supervisor(clock, self._recover_failed, self._end_failed)
+        self.set_asides = SetAsideList(owners, clock)
+        self._delayed = LeadershipOnDemand(self.leaders, clock, "delayed", self.hub.wanted.set)
+        self.supervisor = Supervisor(clock, self._recover_failed, self._end_failed, self.set_asides)
         self.order_taker = OrderTaker(
-            self, orders=self.orders, journal=journal, crews=self.crews, bus=self.hub.bus, clock=clock
+            self, orders=self.orders, journal=journal, crews=self.crews, bus=self.hub.bus, clock=clock, work=self.work
         )
         self.live_runs = runs = LiveRuns(
             journal=journal,
@@ -157,9 +160,10 @@ class Runner:
             supervisor=self.supervisor,
             supplies=supplies,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
+            drives=self.work.drives,
         )
         self.live, self.drivers, effects = runs.runs, runs.drivers, self.effect_runner
-        self.following = Following(journal=journal, owners=owners, clock=clock, live_runs=runs, watchers=self.watchers)
+        self.following = Following(journal, owners, self._processes, clock, runs, self.watchers)
         self.resumption = resumption = Resumption(
             live_runs=runs,
             committer=committer,
@@ -211,9 +215,15 @@ class Runner:
         self._ticking = [asyncio.create_task(self.timers.run())]
         if self._listens:
             self._ticking.append(asyncio.create_task(self.order_taker.run()))
-            scheduler = BroadcastScheduler(self.hub, self.clock, self._delivery.deliver)
+            scheduler = BroadcastScheduler(self.hub, self.clock, self._delivery.deliver, self._delayed.is_held)
             self._ticking.append(asyncio.create_task(scheduler.run()))
+        self.owners.on_lost(self._on_lease_lost)
         return self
+
+    def _on_lease_lost(self) -> None:
+        """Ends all work: other processes may have claimed the runs."""
+        for live in list(self.live.values()):
+            live.fail(NotOwner(live.id))
 
     async def __aexit__(self, *_: object) -> None:
         """Stops all runs; the next process recovers them from the store."""
@@ -223,6 +233,7 @@ class Runner:
         for task in self._ticking:
             task.cancel()
         await asyncio.gather(*self._ticking, return_exceptions=True)
+        await self._delayed.stop()
         await self.live_runs.stop_drivers()
         await self.external_sender.stop()
         await self.supervisor.stop()
@@ -292,6 +303,8 @@ class Runner:
             created_at=self.clock.now_ms(),
             continues=event.continues,
             organization=crew.settings.organization,
+            rules=event.rules,
+            private=event.needs.is_private or self.work.private,
         )
         run = Run(crew, run_id, table=self.live_runs.table(crew, event.crew_sha))
         stored: RunRow = await self._tasks.run_shielded(self._store_first_record(run, row, event))
@@ -342,23 +355,18 @@ class Runner:
         await self.resumption.recover(run_id, crew)
 
     async def _recover_failed(self, root: str) -> None:
-        row = await self.journal.row(root)
-        if row.status == RunStatus.RUNNING:
-            await self.resumption.recover(root, await self.crews.of(row.crew_sha))
+        async with self.live_runs.use_of_claim(root):
+            row = await self.journal.row(root)
+            if row.status == RunStatus.RUNNING:
+                await self.resumption.recover(root, await self.crews.of(row.crew_sha))
 
     async def _end_failed(self, root: str, error: Exception) -> None:
-        await self.resumption.end_failed_run(root, error)
+        async with self.live_runs.use_of_claim(root):
+            await self.resumption.end_failed_run(root, error)
 
-    async def resend_pending_signals(self) -> None:
-        """Sends again the external signals of runs that no process drives: they may not have been sent."""
-        for run_id in await self.external_sender.runs_with_pending():
-            with suppress(OwnedElsewhere):
-                async with self.live_runs.run_lock(run_id):
-                    if run_id in self.live:
-                        continue
-                    await self.owners.claim(run_id)
-                    await self.owners.release(run_id)
-                await self.external_sender.resend_pending(run_id)
+    async def check_deadlines(self, run_id: str) -> None:
+        """Expires the overdue questions of a run."""
+        await self._tasks.run_shielded(self.deadlines.check_deadlines(run_id))
 
     # Watch
 

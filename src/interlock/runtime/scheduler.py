@@ -3,7 +3,9 @@
 Rule 1: times are wall-clock times, and the clock may be set: while something is queued it is read every 30 seconds at
 least. Overdue broadcasts are sent in order, at a limited rate.
 Rule 2: a broadcast that cannot be sent is postponed alone, and those behind it are sent. So is a delivery.
-Rule 3: a delivery is for the newest running run of its crew, and the process that drives that run delivers it.
+Rule 3: delayed broadcasts are sent by one process for all, the leader. The store compares each entry, so that one that
+two processes send goes out once.
+Rule 4: a delivery is for the newest running run of its crew, and the process that drives that run delivers it.
 If there is no such run, a host that serves the folder starts one.
 """
 
@@ -34,15 +36,18 @@ Deliver = Callable[[Delivery], Awaitable[bool]]
 
 
 class BroadcastScheduler:
-    def __init__(self, hub: BroadcastHub, clock: Clock, deliver: Deliver) -> None:
-        self._hub, self._bus, self._clock, self._deliver = hub, hub.bus, clock, deliver
+    """`leads` tells whether this process sends delayed broadcasts; it is asked while there are some."""
+
+    def __init__(self, hub: BroadcastHub, clock: Clock, deliver: Deliver, leads: Callable[[], bool]) -> None:
+        self._hub, self._bus, self._clock, self._deliver, self._leads = hub, hub.bus, clock, deliver, leads
         self._latest: int | None = None  # the wall-clock time of the last look
         self._in_progress: dict[tuple[str, str], asyncio.Task[None]] = {}  # by crew and agent
         self._waiting: deque[tuple[str, str]] = deque()  # agents that follow when one of these is done
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
-        stop_watching = self._bus.watch(self._on_change_elsewhere)
+        # Presence is derived from records, so listeners are told of all; to send and deliver needs news of the bus.
+        stops = (self._bus.watch(self._hub.notify_listeners), self._bus.watch(self._hub.wanted.set, "bus"))
         self._hub.wanted.set()
         try:
             while True:
@@ -50,14 +55,11 @@ class BroadcastScheduler:
                 self._hub.wanted.clear()
                 await self._sleep(await self._run_once())
         finally:
-            stop_watching()
+            for stop in stops:
+                stop()
             for task in list(self._in_progress.values()):
                 task.cancel()
             await asyncio.gather(*self._in_progress.values(), return_exceptions=True)
-
-    def _on_change_elsewhere(self) -> None:
-        self._hub.wanted.set()
-        self._hub.notify_listeners()
 
     async def _run_once(self) -> int | None:
         """Sends and delivers once; returns the milliseconds to sleep, or None to wait for a change."""
@@ -73,7 +75,10 @@ class BroadcastScheduler:
         except Exception as error:  # any error: without this task no agent receives anything any more
             _log.warning("the bus cannot be read now: %s", _error_text(error))
             return AWAY_MS
-        return None if due is None else min(max(due - self._clock.now_ms(), DISPATCH_PAUSE_MS), WALL_LOOK_MS)
+        if due is None:
+            return None
+        pause_ms = DISPATCH_PAUSE_MS if self._leads() else AWAY_MS
+        return min(max(due - self._clock.now_ms(), pause_ms), WALL_LOOK_MS)
 
     async def _check_clock(self, now: int) -> None:
         """Replans after the clock was set back; at the first look the newest broadcast tells the last time."""
@@ -100,8 +105,9 @@ class BroadcastScheduler:
     async def _dispatch_due(self, now: int) -> bool:
         """Sends one batch; True if there may be more."""
         due = await self._bus.due_broadcasts(now, DISPATCH_BATCH)
-        if due:
-            await self._dispatch_batch(due, now)
+        if not due or not self._leads():
+            return False
+        await self._dispatch_batch(due, now)
         return len(due) == DISPATCH_BATCH
 
     async def _dispatch_batch(self, due: Sequence[DelayedBroadcast], now: int) -> None:

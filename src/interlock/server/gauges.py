@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 
 from interlock import __version__
-from interlock.adapters.files.data_folder import database_bytes
 from interlock.compose.interlock import Interlock
 from interlock.errors import StoreFailed
 from interlock.ports import FolderCounts
@@ -39,12 +38,15 @@ async def folder_gauges(box: Interlock) -> list[Sample]:
     """Gauges of the store; only `store_up` while it is unavailable."""
     try:
         counts = await box.store.folder_counts()
+        await box.runner.set_asides.refresh()
     except StoreFailed:
         return [Sample("store_up", "Whether the data folder can be read.", 0)]
+    size = box.home.size_bytes()
     return [
         Sample("store_up", "Whether the data folder can be read.", 1),
         *_count_samples(counts, box.clock.now_ms()),
-        Sample("database_bytes", "Size of the database with its log.", database_bytes(box.data)),
+        Sample("runs_set_aside", "Runs that a process could not drive, of all processes.", len(box.set_aside)),
+        *([] if size is None else [Sample("database_bytes", "Size of the database with its log.", size)]),
     ]
 
 
@@ -69,7 +71,6 @@ def process_gauges(box: Interlock, streams: int, lag: LoopLag) -> list[Sample]:
     return [
         Sample("build_info", "The version that serves; always 1.", 1, (("version", __version__),)),
         Sample("runs_under_way", "Runs that this process drives.", len(box.runner.live)),
-        Sample("runs_set_aside", "Runs that cannot be driven here.", len(box.set_aside)),
         Sample("streams_open", "Event streams that are open.", streams),
         Sample("event_loop_lag_seconds", "Largest lag of the event loop since the last scrape.", lag.take_worst()),
     ]

@@ -4,7 +4,8 @@ Rule 1: deliveries come from the journal. Each webhook has a position in it. Del
 in one transaction, so that no record is missed, whichever process stored it and however this process ends.
 Rule 2: delivery is at least once, with the same id on every try. After the last try it becomes a dead letter.
 Rule 3: a new webhook starts with new records: the past is not sent.
-Rule 4: each webhook with pending deliveries has its own task, so that a slow receiver delays no other.
+Rule 4: one server at a time writes and sends, the leader. What a former leader still writes is refused.
+Rule 5: each webhook with pending deliveries has its own task, so that a slow receiver delays no other.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast
 from interlock.engine.events import ExternalSent, InputRequested, RunFinished
 from interlock.errors import StoreFailed
-from interlock.ports import Bus, Clock, RecordFeed, StoredRecord, WebhookDelivery, WebhookOutbox
+from interlock.ports import Bus, Clock, Leadership, RecordFeed, StoredRecord, WebhookDelivery, WebhookOutbox
 from interlock.ports.server import BROADCAST_POSITION
 from interlock.runtime.following import PublicEvent, public_events
 
@@ -35,6 +36,9 @@ RETRY_DELAYS_MS = (5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000)
 # Parallel deliveries to one receiver.
 CONCURRENT_SENDS_MAX = 16
 PAGE = 200
+
+# The name under which one server leads.
+WEBHOOKS = "webhooks"
 POLL_S = 1.0
 
 
@@ -71,17 +75,17 @@ class WebhookPublisher:
         """Starts a new webhook at the current position."""
         for name in self._hooks:
             if await self._store.position_of_hook(name) is None:
-                await self._store.enqueue_deliveries(name, await self._store.newest_position(), ())
+                await self._store.start_hook(name, await self._store.newest_position())
             if await self._store.position_of_hook(_broadcast_position_key(name)) is None:
-                await self._store.enqueue_deliveries(_broadcast_position_key(name), await self._bus.head(), ())
+                await self._store.start_hook(_broadcast_position_key(name), await self._bus.head())
 
-    async def run(self) -> None:
-        """Runs until it is cancelled; the next server repeats deliveries in progress."""
+    async def run(self, held: Leadership) -> None:
+        """Runs while this process leads; the next leader repeats deliveries in progress."""
         async with asyncio.TaskGroup() as sending:
-            while True:
+            while held.is_held():
                 self._woken.clear()
                 with suppress(StoreFailed):  # unavailable; the journal still has the records
-                    for name in await self._fill_outbox():
+                    for name in await self._fill_outbox(held):
                         if name not in self._sending:
                             self._sending.add(name)
                             sending.create_task(self._send_due(name))
@@ -89,15 +93,15 @@ class WebhookPublisher:
                     async with asyncio.timeout(POLL_S):
                         await self._woken.wait()
 
-    async def fill_and_send_outbox(self) -> None:
+    async def fill_and_send_outbox(self, leader: Leadership) -> None:
         """Stores deliveries of all new records, and sends all that are due."""
-        await asyncio.gather(*(self._send_due(name) for name in await self._fill_outbox()))
+        await asyncio.gather(*(self._send_due(name) for name in await self._fill_outbox(leader)))
 
-    async def _fill_outbox(self) -> Sequence[str]:
+    async def _fill_outbox(self, leader: Leadership) -> Sequence[str]:
         """Stores deliveries of all new records; returns the webhooks with pending ones."""
         for name, hook in self._hooks.items():
-            await self._enqueue_event_deliveries(name, hook)
-            await self._enqueue_broadcast_deliveries(name, hook)
+            await self._enqueue_event_deliveries(name, hook, leader)
+            await self._enqueue_broadcast_deliveries(name, hook, leader)
         return await self._store.hooks_due(self._clock.now_ms())
 
     async def _send_due(self, name: str) -> None:
@@ -111,15 +115,14 @@ class WebhookPublisher:
         finally:
             self._sending.discard(name)
 
-    async def _enqueue_event_deliveries(self, name: str, hook: OutgoingHook) -> None:
+    async def _enqueue_event_deliveries(self, name: str, hook: OutgoingHook, leader: Leadership) -> None:
         position = await self._store.position_of_hook(name) or 0
         while page := await self._store.since(position, PAGE):
             position = page[-1].position
-            await self._enqueue_redacted(
-                name, position, list(deliveries_of(name, hook, page, self._clock.now_ms(), self._public_url))
-            )
+            deliveries = list(deliveries_of(name, hook, page, self._clock.now_ms(), self._public_url))
+            await self._enqueue_redacted(name, position, deliveries, leader)
 
-    async def _enqueue_broadcast_deliveries(self, name: str, hook: OutgoingHook) -> None:
+    async def _enqueue_broadcast_deliveries(self, name: str, hook: OutgoingHook, leader: Leadership) -> None:
         """Stores deliveries of broadcasts, which have their own order and so their own position."""
         patterns = [what.removeprefix(BROADCAST) for what in hook.on if what.startswith(BROADCAST)]
         position = await self._store.position_of_hook(_broadcast_position_key(name)) or 0
@@ -127,12 +130,14 @@ class WebhookPublisher:
             position = page[-1][0]
             chosen = [each for _, each in page if any(matches(pattern, each.type) for pattern in patterns)]
             deliveries = [_broadcast_delivery(name, each, self._clock.now_ms()) for each in chosen]
-            await self._enqueue_redacted(_broadcast_position_key(name), position, deliveries)
+            await self._enqueue_redacted(_broadcast_position_key(name), position, deliveries, leader)
 
-    async def _enqueue_redacted(self, position_key: str, position: int, deliveries: Sequence[WebhookDelivery]) -> None:
+    async def _enqueue_redacted(
+        self, position_key: str, position: int, deliveries: Sequence[WebhookDelivery], leader: Leadership
+    ) -> None:
         """Removes secrets, also from records stored before a secret was known."""
         redacted = [msgspec.structs.replace(delivery, body=self._redact(delivery.body)) for delivery in deliveries]
-        await self._store.enqueue_deliveries(position_key, position, redacted)
+        await self._store.enqueue_deliveries(position_key, position, redacted, leader)
 
     async def _send(self, delivery: WebhookDelivery) -> None:
         sender = self._senders.get(delivery.hook)

@@ -15,6 +15,7 @@ from interlock.errors import (
 from interlock.ids import is_below, parent_of, root_of
 from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX, REVOKED_APPROVALS_MAX
 from interlock.ports import (
+    NO_OWNER,
     OpenQuestion,
     OrderOutcome,
     OrderReceipt,
@@ -46,7 +47,8 @@ class MemoryOrders(MemoryProcess):
 
     async def orders_for(self, owner: str) -> Sequence[RunOrder]:
         self.require_open()
-        owned = {run for run, kept in self._shared_storage.runs.items() if kept.owner == owner}
+        runs, alive = self._shared_storage.runs.items(), self._shared_storage.alive
+        owned = {run for run, kept in runs if kept.owner == owner or (owner == NO_OWNER and kept.owner not in alive)}
         return [each for each in self._open_orders() if owned & {each.run, root_of(each.run)}]
 
     async def outcome(self, key: str) -> OrderOutcome | None:
@@ -88,6 +90,11 @@ class MemoryQuestions(MemoryProcess):
         ]
         found = sorted((q for each in chosen for q in each.questions), key=lambda q: (q.since, q.token), reverse=True)
         return [q for q in found if before is None or (q.since, q.token) < before][:limit]
+
+    async def overdue_questions(self, at: int, limit: int) -> Sequence[OpenQuestion]:
+        self.require_open()
+        found = [q for asking in self._shared_storage.questions.values() for q in asking.questions if 0 < q.until <= at]
+        return sorted(found, key=lambda q: (q.until, q.token))[:limit]
 
     async def runs_without_question_list(self) -> Sequence[str]:
         self.require_open()
@@ -202,7 +209,8 @@ class MemoryArchive(MemoryOrders):
         left = self._shared_storage.tombstones.get(row.run)
         if row.run in self._shared_storage.runs or (left is not None and (left.seq, left.link) != (tip.seq, tip.link)):
             raise RunExists(row.run)
-        return StoredRun(row=msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch), owner="", sealed=list(records))
+        row = msgspec.structs.replace(record_format.with_needs(row, records), seq=tip.seq, epoch=tip.epoch)
+        return StoredRun(row=row, owner="", sealed=list(records))
 
     def _delete_run(self, run: str, at: int) -> Tombstone:
         kept = self._require_run(run)
@@ -211,6 +219,8 @@ class MemoryArchive(MemoryOrders):
         del self._shared_storage.runs[run]
         self._shared_storage.questions.pop(run, None)
         self._shared_storage.unlisted.discard(run)
+        for place in [place for place in self._shared_storage.set_asides if place[0] == run]:
+            del self._shared_storage.set_asides[place]
         for key in [order.key for order in self._shared_storage.orders.values() if order.run == run]:
             self._forget(key)
         for id_ in [each.id for each in self._shared_storage.approvals.values() if each.run == run]:

@@ -18,7 +18,7 @@ from interlock.broadcast.presence import PresenceChange, broadcasts_of
 from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, decode_broadcast, encode_broadcast
 from interlock.broadcast.subscriptions import AgentSubscription, Subscriber, SubscriptionIndex
 from interlock.limits import DEAD_LETTERS_MAX, PAGE_BYTES_MAX
-from interlock.ports import Activity, BroadcastOutcome, Delivery, InboxClaim, PruneResult
+from interlock.ports import Activity, BroadcastOutcome, Delivery, InboxClaim, PruneResult, Topic
 
 T = TypeVar("T")
 
@@ -252,7 +252,11 @@ class MemoryBus:
     def version(self) -> int | None:
         return self._stored.changes
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+    @property
+    def tells_claims(self) -> bool:
+        return False
+
+    def watch(self, changed: Callable[[], None], about: Topic = "all") -> Callable[[], None]:
         watching = (self, changed)
         self._stored.watchers.append(watching)
         return lambda: self._stored.watchers.remove(watching)

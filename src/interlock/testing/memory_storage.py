@@ -1,5 +1,8 @@
 """The storage that memory stores share, as processes share a data folder."""
 
+import asyncio
+from collections.abc import Callable
+
 import msgspec
 
 from interlock.adapters.store_rules import record_format
@@ -19,6 +22,7 @@ from interlock.ports import (
     RunQuestions,
     RunRow,
     SealedRecord,
+    SetAside,
     Tombstone,
 )
 from interlock.testing.memory_bus import MemoryBus, MemoryTables
@@ -74,6 +78,14 @@ class MemoryBudgetLedger:
         return list(self._held)
 
 
+class KeptSignal(msgspec.Struct, kw_only=True):
+    """A signal in the outbox. `sender` is the process that has claimed it."""
+
+    signal: OutgoingSignal
+    sender: str
+    due_at: int = 0
+
+
 class SharedStorage(msgspec.Struct, kw_only=True):
     """Runs and tables that several memory stores share."""
 
@@ -81,7 +93,7 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     tombstones: dict[str, Tombstone] = {}
     crews: dict[str, bytes] = {}
     order: list[tuple[str, int]] = []  # the run, and the index of its record
-    outbox: dict[str, OutgoingSignal] = {}
+    outbox: dict[str, KeptSignal] = {}
     questions: dict[str, RunQuestions] = {}
     orders: dict[str, RunOrder] = {}
     outcomes: dict[str, OrderOutcome] = {}  # by the key of the order
@@ -90,8 +102,24 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     revoked_approvals: list[RevokedApproval] = []
     ledger: MemoryBudgetLedger = msgspec.field(default_factory=MemoryBudgetLedger)
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
+    set_asides: dict[tuple[str, str], SetAside] = {}  # by run and owner
+    leaders: dict[str, str] = {}  # the process that leads, by name
+    leader_epochs: dict[str, int] = {}
+    leader_waiters: list[asyncio.Future[None]] = []
     alive: set[str] = set()
+    workers: set[str] = set()
     owners: int = 0
+
+    async def wait_for_change_of_leaders(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self.leader_waiters.append(waiter)
+        await waiter
+
+    def notify_leaders(self) -> None:
+        waiters, self.leader_waiters = self.leader_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 class MemoryProcess:
@@ -103,7 +131,8 @@ class MemoryProcess:
         self._shared_storage.owners += 1
         self.owner = f"memory-{self._shared_storage.owners}"
         self._shared_storage.alive.add(self.owner)
-        self._is_open = True
+        self._is_open = self.is_leased = True
+        self._lost_callbacks: list[Callable[[], None]] = []
         self.bus = MemoryBus(self._shared_storage.tables, self.require_open)
 
     async def close(self) -> None:
@@ -112,8 +141,23 @@ class MemoryProcess:
         self._is_open = False
 
     def expire(self) -> None:
-        """Lets others claim its runs although it still works, as when a lease expires during a long pause."""
+        """Lets others claim its runs although it still works, as when a lease expires during a long pause.
+
+        The process has not noticed yet: `has_lease` is still True.
+        """
         self._shared_storage.alive.discard(self.owner)
+        self._shared_storage.notify_leaders()
+
+    def lose_lease(self) -> None:
+        """Ends the lease as the process itself sees it; `expire` follows once others may claim."""
+        self.is_leased = False
+        callbacks, self._lost_callbacks = self._lost_callbacks, []
+        for callback in callbacks:
+            asyncio.get_running_loop().call_soon(callback)
+
+    @property
+    def storage(self) -> SharedStorage:
+        return self._shared_storage
 
     def _require_run(self, run: str) -> StoredRun:
         if run in self._shared_storage.tombstones:

@@ -28,7 +28,6 @@ from interlock.ports import (
     AppendResult,
     AtomicWrites,
     Grant,
-    OutgoingSignal,
     Record,
     Reservation,
     RunRow,
@@ -37,20 +36,24 @@ from interlock.ports import (
     StoredRecord,
 )
 from interlock.testing.memory_archive import MemoryApprovals, MemoryArchive, MemoryQuestions
-from interlock.testing.memory_storage import StoredRun
+from interlock.testing.memory_owners import MemoryOutbox, MemoryOwners
+from interlock.testing.memory_processes import MemoryProcesses
+from interlock.testing.memory_storage import KeptSignal, StoredRun
 
 
-class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
-    """`Journal` and `Owners` in memory. Records are stored as the bytes that a real store would write."""
+class MemoryStore(MemoryOwners, MemoryProcesses, MemoryOutbox, MemoryArchive, MemoryQuestions, MemoryApprovals):
+    """A store in memory. Records are stored as the bytes that a real store would write."""
 
-    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+    async def create(
+        self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES, *, owned: bool = True
+    ) -> AppendResult:
         self.require_open()
         body = record_format.encode_record(record)
         require_queued(self._shared_storage.tables, row.run, also)
         if row.run in self._shared_storage.runs or row.run in self._shared_storage.tombstones:
             raise RunExists(row.run)
         record_format.require_first(row.run, record)
-        kept = StoredRun(row=row, owner=self.owner)
+        kept = StoredRun(row=row, owner=self.owner if owned else "")
         self._shared_storage.runs[row.run] = kept
         return self._apply_writes(also, self._add(kept, row, record, body), row, record)
 
@@ -62,7 +65,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         if record.seq == kept.row.seq + 1 and row.epoch == kept.row.epoch:
             position = self._add(kept, row, record, body)
         else:
-            position = self._position_of(kept, row, record, body)
+            position, also = self._position_of(kept, row, record, body), also.to_repeat()
         return self._apply_writes(also, position, row, record)
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
@@ -71,34 +74,12 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
             raise NotOwner(row.run)
         return self._spend(orders)
 
-    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
-        self.require_open()
-        return [each for each in self._shared_storage.outbox.values() if run in (None, each.run)]
+    def has_lease(self) -> bool:
+        return self.is_leased
 
     def open_reservations(self) -> list[str]:
         """Reservations that are not settled yet."""
         return self._shared_storage.ledger.keys()
-
-    async def ack_outgoing(self, key: str) -> None:
-        self.require_open()
-        self._shared_storage.outbox.pop(key, None)
-
-    async def claim(self, run: str) -> int:
-        self.require_open()
-        kept = self._require_free(run)
-        kept.owner = self.owner
-        kept.row = msgspec.structs.replace(kept.row, epoch=kept.row.epoch + 1)
-        return kept.row.epoch
-
-    async def release(self, run: str) -> None:
-        self.require_open()
-        kept = self._shared_storage.runs.get(run)
-        if kept is not None and kept.owner == self.owner:
-            kept.owner = ""
-
-    async def is_owned(self, run: str) -> bool:
-        self.require_open()
-        return self._require_run(run).owner in self._shared_storage.alive
 
     async def row(self, run: str) -> RunRow:
         self.require_open()
@@ -206,7 +187,8 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
         if also is NO_WRITES:
             return AppendResult(position)
         for each in also.outgoing:
-            self._shared_storage.outbox.setdefault(each.key, each)
+            sender = self._shared_storage.runs[row.run].owner
+            self._shared_storage.outbox.setdefault(each.key, KeptSignal(signal=each, sender=sender))
         if also.asking is not None:
             self._keep_questions(also.asking)
         if also.approvals:

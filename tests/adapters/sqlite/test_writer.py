@@ -3,8 +3,8 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -21,6 +21,10 @@ from tests.adapters.stores import opened
 from tests.adapters.test_store_faults import telling
 
 APPENDS = 1_000
+# No commit is as slow as this.
+QUICK_S = 60.0
+COMMIT = ("commit", "interlock-writer")
+WRITE_BACK = ("pragma wal_checkpoint", "interlock-log")
 
 
 class HeldStatement:
@@ -48,12 +52,17 @@ class HeldStatement:
         self._may_continue.release(APPENDS)
 
 
-@pytest.fixture
-def commits() -> Iterator[HeldStatement]:
-    """The commits of the thread; a test that fails holds nothing for ever."""
-    held = HeldStatement("commit", "interlock-writer")
-    yield held
-    held.let_all_continue()
+@asynccontextmanager
+async def opened_and_held(
+    folder: Path, statement: str, thread: str, durability: str = "full"
+) -> AsyncIterator[tuple[SqliteStore, HeldStatement]]:
+    """A test that fails holds nothing for ever."""
+    held = HeldStatement(statement, thread)
+    async with opened(folder, durability, connect=telling(held.before)) as store:
+        try:
+            yield store, held
+        finally:
+            held.let_all_continue()
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +101,11 @@ async def start_writes(
     return tasks
 
 
-async def test_what_waits_when_a_commit_begins_is_part_of_it_and_nobody_waits_for_more_than_two(
-    tmp_path: Path, commits: HeldStatement
-) -> None:
+async def test_what_waits_when_a_commit_begins_is_part_of_it_and_nobody_waits_for_more_than_two(tmp_path: Path) -> None:
     performed: list[int] = []
     acknowledged: list[int] = []
     note = notes(performed)
-    async with opened(tmp_path, connect=telling(commits.before)) as store:
+    async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
         await store.write("test", note(-1))
         commits.holds = True
         early = await start_writes(store, range(1), note, acknowledged)
@@ -121,12 +128,12 @@ async def test_what_waits_when_a_commit_begins_is_part_of_it_and_nobody_waits_fo
 
 
 async def test_a_group_has_an_end_in_bytes_and_the_next_one_begins_where_it_ended(
-    tmp_path: Path, commits: HeldStatement, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "GROUP_BYTES", 10 * (writer.JOB_BYTES + 1_000))
     performed: list[int] = []
     note = notes(performed)
-    async with opened(tmp_path, connect=telling(commits.before)) as store:
+    async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
         await store.write("test", note(-1))
         commits.holds = True
         tasks = await start_writes(store, range(1), note, [])
@@ -140,9 +147,9 @@ async def test_a_group_has_an_end_in_bytes_and_the_next_one_begins_where_it_ende
         await asyncio.gather(*tasks)
 
 
-async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path, commits: HeldStatement) -> None:
+async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path) -> None:
     """Else every reply on a slow disk would read all inboxes again."""
-    async with opened(tmp_path, connect=telling(commits.before)) as store:
+    async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
         note = notes([])
         await store.write("test", note(0))
         before = store.version()
@@ -158,9 +165,8 @@ async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path, com
 async def test_no_commit_waits_while_the_log_is_written_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LOG_BYTES", 1)
     monkeypatch.setattr(writer, "PAUSE_TIMES", 2**40)
-    log = HeldStatement("pragma wal_checkpoint", "interlock-log")
-    log.holds = True
-    async with opened(tmp_path, connect=telling(log.before)) as store:
+    async with opened_and_held(tmp_path, *WRITE_BACK) as (store, log):
+        log.holds = True
         note, done = notes([]), 0
         await store.write("test", note(0))
         await log.reached()
@@ -170,14 +176,34 @@ async def test_no_commit_waits_while_the_log_is_written_back(tmp_path: Path, mon
         log.let_all_continue()
 
 
+async def test_while_the_disk_is_quick_commits_pause_and_the_log_starts_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of a log that grows costs twice as much."""
+    monkeypatch.setattr(writer, "SLOW_S", QUICK_S)
+    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    async with opened_and_held(tmp_path, *WRITE_BACK) as (store, log):
+        log.holds = True
+        await store.create(a_row("r0", epoch=1), started())
+        await log.reached()
+        for seq in range(2, 12):
+            writing = asyncio.create_task(store.append(a_row("r0", epoch=1), replied(seq)))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not writing.done()
+            log.let_continue()
+            await writing
+            await log.reached()
+        assert (tmp_path / f"{DATABASE}-wal").stat().st_size < 60_000, "each began at its start"
+
+
 async def test_commits_pause_for_a_log_that_grows_while_it_is_written_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite starts the log again only if a commit finds all of it written back."""
     monkeypatch.setattr(writer, "LOG_BYTES", 1)
-    pause = HeldStatement("pragma wal_checkpoint", "interlock-writer")
-    pause.holds = True
-    async with opened(tmp_path, connect=telling(pause.before)) as store:
+    async with opened_and_held(tmp_path, "pragma wal_checkpoint", "interlock-writer") as (store, pause):
+        pause.holds = True
         await store.create(a_row("r0"), started())
         await pause.reached()
         (waiting,) = await start_writes(store, range(1), notes([]), [])
@@ -186,15 +212,18 @@ async def test_commits_pause_for_a_log_that_grows_while_it_is_written_back(
         await waiting
 
 
-async def test_a_write_that_cannot_begin_forgets_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path, "normal") as store:
+async def test_a_write_that_cannot_begin_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SLOW_S", QUICK_S)
+    async with opened_and_held(tmp_path, "begin immediate", "interlock-writer", "normal") as (store, thread):
         for n in range(5):
             await store.create(a_row(f"r{n}", epoch=1), started())
+        thread.holds = True
         with closing(migrations.connect(tmp_path / DATABASE)) as other:
             other.execute("begin immediate")
             writing = asyncio.create_task(store.append(a_row("r0", epoch=1), replied(2)))
-            await asyncio.sleep(0)
+            await thread.reached()  # so the loop has tried, and was locked out
             other.execute("rollback")
+        thread.let_all_continue()
         await writing
         assert len(store._writer._cache.heads) == 5
 

@@ -11,6 +11,7 @@ from interlock.runtime.replay import replay_run
 from interlock.runtime.runner import Runner
 from interlock.signals.definition import SignalBehavior
 from interlock.testing import Answer, ManualClock, MemoryStore, ScriptedModel, ToolCall
+from interlock.testing.memory_owners import MemoryLeaders
 
 Calls = list[tuple[str, Mapping[str, Any]]]
 
@@ -41,6 +42,7 @@ def runner_with(toolbox: Toolbox, model: ScriptedModel, store: MemoryStore) -> R
         orders=store,
         budgets=store,
         outbox=store,
+        leaders=MemoryLeaders(store),
         bus=store.bus,
         clock=ManualClock(),
         model_for=lambda _crew, _agent, _run: model,

@@ -16,12 +16,13 @@ from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedMod
 from interlock.adapters.tools.python_tools import tool
 from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs
-from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.doctor import check_store
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists, StoreFailed
 from interlock.ports import Record
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 
 CREW = """\
 version: "2.0"
@@ -222,7 +223,7 @@ async def test_a_fork_names_the_run_it_goes_on_from_also_where_that_one_continue
         fork = await (await box.fork(second.run, (await box.journal.records(second.run))[0].last_seq)).result()
         assert (first.continues, second.continues, fork.continues) == ("", first.run, second.run)
         assert [row.continues for row in await box.journal.rows() if row.run == fork.run] == [second.run]
-    assert (await check_folder(tmp_path / "data")).problems == []
+    assert (await check_store(tmp_path / "data")).problems == []
 
 
 async def test_a_fork_inside_a_record_or_beyond_the_end_is_refused(tmp_path: Path) -> None:
@@ -332,13 +333,13 @@ async def test_a_backup_made_while_runs_go_on_is_whole(tmp_path: Path) -> None:
         first = await (await box.start(crew, "go", run_id="first")).result()
         assert first.status == "completed"
         others = [await box.start(crew, "go") for _ in range(10)]
-        await box.store.backup(copy)
+        await sqlite_of(box).backup(copy)
         for run in others:
             await run.result()
         with pytest.raises(StoreFailed, match="exists already"):
-            await box.store.backup(copy)
+            await sqlite_of(box).backup(copy)
     assert [file.name for file in copy.parent.iterdir()] == ["interlock.db"]
-    assert (await check_folder(copy.parent)).problems == []
+    assert (await check_store(copy.parent)).problems == []
     async with box_in(tmp_path / "copy") as box:
         assert (await box.result("first")).status == "completed"
 
@@ -346,11 +347,11 @@ async def test_a_backup_made_while_runs_go_on_is_whole(tmp_path: Path) -> None:
 async def test_the_doctor_finds_a_sound_folder_well(tmp_path: Path) -> None:
     run = await a_run(tmp_path)
     await a_paused_run(tmp_path)
-    found = await check_folder(tmp_path / "data")
+    found = await check_store(tmp_path / "data")
     assert (found.problems, found.notes, found.runs, found.deleted) == ([], [], 2, 0)
     async with box_in(tmp_path) as box:
         await delete_run(box, run)
-    found = await check_folder(tmp_path / "data")
+    found = await check_store(tmp_path / "data")
     assert (found.problems, found.runs, found.deleted) == ([], 1, 1)
 
 
@@ -358,7 +359,7 @@ async def test_the_doctor_names_how_many_runs_are_due_and_deletes_none(tmp_path:
     await a_run(tmp_path)
     await a_paused_run(tmp_path)
     for days, notes in ((1, 0), (0, 1), (None, 0)):
-        found = await check_folder(tmp_path / "data", HostSettings(retention_days=days))
+        found = await check_store(tmp_path / "data", HostSettings(retention_days=days))
         assert (len(found.notes), found.problems, found.runs) == (notes, [], 2)
 
 
@@ -380,7 +381,7 @@ async def test_the_doctor_names_what_is_wrong(tmp_path: Path, damage: str, expec
     connection.execute(damage)
     connection.commit()
     connection.close()
-    (problem,) = (await check_folder(tmp_path / "data")).problems
+    (problem,) = (await check_store(tmp_path / "data")).problems
     assert expected in problem
 
 
@@ -389,10 +390,10 @@ async def test_the_doctor_tells_of_damaged_files_and_stray_owner_files(tmp_path:
     data = tmp_path / "data"
     (data / "owners" / "77-dead.lock").touch()
     (data / "owners" / "what").touch()
-    found = await check_folder(data)
+    found = await check_store(data)
     assert found.notes == ["removed the owner file '77-dead.lock' of a process that is gone"]
     assert found.problems == [f"'what' in '{data / 'owners'}' is not an owner file; move it away"]
     (data / "interlock.db").write_bytes(b"nonsense" * 1000)
-    assert "not a database" in " ".join((await check_folder(data)).problems)
+    assert "not a database" in " ".join((await check_store(data)).problems)
     with pytest.raises(UsageError, match=r"there is no interlock\.db"):
-        await check_folder(tmp_path / "nowhere")
+        await check_store(tmp_path / "nowhere")

@@ -32,7 +32,7 @@ def started() -> tuple[LiveRun, CallModel]:
     step = run.apply(RunStarted(crew="story", input="Lamps", rules=RULES, crew_sha=""))
     (call,) = [effect for effect in step.effects if isinstance(effect, CallModel)]
     row = RunRow(run="r", crew="story", crew_sha="0" * 64, status="running")
-    return LiveRun(run, row, PromptTexts(CREW, run.table)), call
+    return LiveRun(run, row, PromptTexts(CREW, run.table), lambda: True), call
 
 
 def request_of(live: LiveRun, call: CallModel) -> ModelRequest:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, load_crew
-from interlock.ports import AppendResult, ModelReply, ModelRequest
+from interlock import Interlock, RunHandle, load_crew
+from interlock.ports import AppendResult, ModelReply, ModelRequest, StoreOverview
+from interlock.runtime.claiming.work import WorkSettings
 from interlock.testing import ManualClock
 
 CREW = """\
@@ -69,3 +70,53 @@ async def _types_of(events: AsyncIterator[Any]) -> list[str]:
 async def _let_tasks_run() -> None:
     for _ in range(1_000):
         await asyncio.sleep(0)
+
+
+def run_to_detach(folder: Path, clock: ManualClock, **work: Any) -> Interlock:
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    return Interlock(folder / "data", clock=clock, work=WorkSettings(drives=False, **work))
+
+
+async def test_a_run_that_waits_for_a_worker_is_followed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no owner until a worker has claimed it, and none for a moment when a worker dies."""
+    clock, looks = ManualClock(), list[str]()
+    async with (
+        run_to_detach(tmp_path, clock) as box,
+        Interlock(tmp_path / "data", models=lambda _: "[DONE]", recover=True) as worker,
+    ):
+        worker._claims.pause(60_000)
+        run, overview = await box.start(load_crew(tmp_path), "begin"), box.store.overview
+
+        async def look() -> StoreOverview:
+            looks.append(run.id)
+            return await overview()
+
+        monkeypatch.setattr(box.store, "overview", look)
+        following = asyncio.gather(run.result(), types_of(run))
+        while len(looks) < 6:
+            clock.advance(200)
+            await asyncio.sleep(0)
+        assert not following.done()
+        worker._claims.pause(0)
+        while not following.done():
+            clock.advance(200)
+            await asyncio.sleep(0)
+        result, types = await following
+        assert (result.status, types[-1]) == ("completed", "run.finished")
+
+
+@pytest.mark.parametrize("work", [{}, {"private": True}])
+async def test_a_run_that_no_worker_is_to_take_is_not_waited_for(tmp_path: Path, work: dict[str, Any]) -> None:
+    data = tmp_path / "data"
+    async with run_to_detach(tmp_path, ManualClock(), **work) as box:
+        run = await box.start(load_crew(tmp_path), "begin")
+        assert (await run.result()).status == "running"
+        if work:
+            async with Interlock(data, models=lambda _: "[DONE]", recover=True, work=WorkSettings(takes_private=False)):
+                assert (await run.result()).status == "running"
+
+
+async def types_of(run: RunHandle) -> list[str]:
+    return [event.type async for event in run.events()]

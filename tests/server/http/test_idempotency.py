@@ -13,6 +13,7 @@ from interlock.adapters.config.server_settings import ServerKey, ServerSettings
 from interlock.compose import orders
 from interlock.ports import RunOrder
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 from tests.server.office import Office, code_of, crew_file, open_office, parrot
 
 START = {"crew": "office", "input": "hello"}
@@ -52,7 +53,7 @@ async def test_a_refusal_is_an_answer_too_and_our_own_failure_is_none(tmp_path: 
         refused = await office.post(path, json={"token": "none"}, headers=keyed("a"))
         assert code_of(refused) == (409, "not-waiting")
         assert (await office.post(path, json={"token": "none"}, headers=keyed("a"))).text == refused.text
-        await office.box.store.limit_bytes(1)
+        await sqlite_of(office.box).limit_bytes(1)
         full = await office.post("/v1/runs", json={**START, "input": "x" * 100_000}, headers=keyed("b"))
         assert code_of(full) == (507, "storage-full")
 

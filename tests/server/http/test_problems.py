@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from interlock import Interlock, load_crew
+from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.config.store_settings import LimitSettings
 from interlock.adapters.config.webhook_settings import IncomingHook
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
@@ -21,8 +23,10 @@ from interlock.engine.events import ModelCalled
 from interlock.errors import InputRefused, JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.messages.refusals import TooManyMessages
 from interlock.ports import OrderReceipt, RunOrder
+from interlock.runtime.claiming.work import WorkSettings
 from interlock.server.http.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
+from tests.boxes import sqlite_of
 from tests.server.office import ADDRESS, Office, code_of, crew_file, open_office, parrot
 
 Ask = Callable[[Office], Awaitable[httpx2.Response]]
@@ -155,6 +159,19 @@ async def begun_with_deps(office: Office) -> httpx2.Response:
     return await office.post(f"/v1/runs/{run}/resume", json={"input": "me"})
 
 
+async def too_many_queued(office: Office) -> httpx2.Response:
+    """A run waits for a worker, and this server claims nothing."""
+    office.box.stop_claiming()
+    folder = office.box.data
+    async with Interlock(folder, work=WorkSettings(drives=False)) as other:
+        waiting = await other.start(load_crew(crew_file(folder.parent)), "hello")
+    refused = await office.post("/v1/runs", json=START, headers={"idempotency-key": "a"})
+    assert refused.headers["retry-after"] == "5"
+    await office.box.runner.owners.claim(waiting.id)
+    assert (await office.post("/v1/runs", json=START, headers={"idempotency-key": "a"})).status_code == 201
+    return refused
+
+
 async def nothing(owner: str) -> list[RunOrder]:
     return []
 
@@ -242,7 +259,7 @@ async def broken_store(office: Office) -> httpx2.Response:
 
 
 async def full(office: Office) -> httpx2.Response:
-    await office.box.store.limit_bytes(1)
+    await sqlite_of(office.box).limit_bytes(1)
     return await office.post("/v1/runs", json={**START, "input": "x" * 100_000})
 
 
@@ -255,7 +272,7 @@ async def full_before(office: Office) -> httpx2.Response:
     clock = office.box.clock
     assert isinstance(clock, ManualClock)
     clock.advance(1000)
-    await office.box.store.limit_bytes(2**30)
+    await sqlite_of(office.box).limit_bytes(2**30)
     assert (await office.post("/v1/runs", json=START)).status_code == 201
     return refused
 
@@ -295,6 +312,7 @@ REACHED: dict[str, Ask] = {
     "request-in-progress": in_progress,
     "too-many-requests": again(get("/v1/crews")),
     "too-much-unread": much_unread,
+    "too-many-queued": too_many_queued,
     "too-many-failures": again(without_key("/v1/runs", authorization="Bearer x"), 2),
     "too-many-streams": many_streams,
     "draining": draining,
@@ -344,6 +362,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "too-many-requests": {"settings": TWO_A_SECOND, "clock": ManualClock()},
     "too-many-failures": {"settings": TWO_A_SECOND, "clock": ManualClock()},
     "too-many-streams": {"settings": TWO_A_SECOND},
+    "too-many-queued": {"host": HostSettings(limits=LimitSettings(queued_runs=1))},
     "admission-closed": {"clock": ManualClock()},
 }
 
@@ -425,7 +444,7 @@ async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None
 
 async def test_a_disk_that_is_full_closes_the_door_whoever_finds_it_full(tmp_path: Path) -> None:
     async with open_office(tmp_path, incoming=HOOKS, clock=ManualClock()) as office:
-        await office.box.store.limit_bytes(1)
+        await sqlite_of(office.box).limit_bytes(1)
         said = {"id": "1", "type": "known", "data": "x" * 100_000}
         headers = {TOKEN_HEADER: "token"}
         assert code_of(await office.post("/v1/webhooks/plain", json=said, headers=headers)) == (507, "storage-full")

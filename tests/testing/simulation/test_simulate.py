@@ -273,7 +273,7 @@ def test_a_reservation_that_is_not_settled_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_signal_that_is_not_handed_over_after_a_crash_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(self: ExternalSender, run: str) -> None: ...
+    async def never(self: ExternalSender, run: str | None = None) -> None: ...
 
     monkeypatch.setattr(ExternalSender, "resend_pending", never)
     eager = Faults(crash=0.1, stalled=0, moments=20, crashes_max=20)

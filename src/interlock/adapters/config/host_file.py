@@ -16,6 +16,12 @@ from interlock.adapters.config.host_sections import require_variable, section_of
 from interlock.adapters.config.log_settings import LogSettings, read_log_settings
 from interlock.adapters.config.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.config.server_settings import ServerSettings, read_server_settings
+from interlock.adapters.config.store_settings import (
+    LimitSettings,
+    StoreSettings,
+    read_limit_settings,
+    read_store_settings,
+)
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.adapters.models.openai.constrained_decoding import WAYS
 from interlock.adapters.models.openai.endpoint import APIS
@@ -31,12 +37,14 @@ from interlock.errors import UsageError, nearest
 _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "approvals": None,
     "durability": None,
+    "limits": None,
     "log": None,
     "mcp": None,
     "model": None,
     "providers": None,
     "retention": ("broadcast_days", "days", "tombstone_days"),
     "server": None,
+    "store": None,
     "tools": ("modules",),
     "webhooks": None,
 }
@@ -56,11 +64,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     providers: tuple[str, ...] = ()
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
+    limits: LimitSettings = LimitSettings()
     log: LogSettings = LogSettings()
     retention_days: float | None = None
     broadcast_days: float | None = None
     tombstone_days: float | None = None
     server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
     webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
 
@@ -109,11 +119,13 @@ def read_settings(path: Path) -> HostSettings:
         providers=_ids(path, data, "providers"),
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
+        limits=read_limit_settings(path, data.get("limits", {})),
         log=read_log_settings(path, data.get("log", {})),
         retention_days=_retention(path, data, "days"),
         broadcast_days=_retention(path, data, "broadcast_days"),
         tombstone_days=_retention(path, data, "tombstone_days"),
         server=read_server_settings(path, data.get("server", {})),
+        store=read_store_settings(path, data.get("store", {})),
         webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
     )
 

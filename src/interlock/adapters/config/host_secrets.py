@@ -29,10 +29,11 @@ class Secret(NamedTuple):
 
 
 def host_secrets(settings: HostSettings, environment: Environment) -> Iterator[Secret]:
-    """The secrets of providers, MCP servers, webhooks in and out, and of addresses with a password."""
+    """The secrets of providers, MCP servers, webhooks in and out, the store, and of addresses with a password."""
     names = [*key_variables(settings.provider_settings, environment)]
     names += [name for server in settings.mcp.values() for name in secret_variables(server)]
     names += [name for hook in settings.webhooks.values() for name in _variables(hook)]
+    names += [settings.store.password_env] if settings.store.password_env else []
     for name in dict.fromkeys(names):
         yield from _forms(name, environment.get(name, "").strip())
     for name in (*ADDRESS_VARIABLES, *(each.lower() for each in ADDRESS_VARIABLES)):

@@ -21,6 +21,7 @@ from interlock.adapters.files.signal_files import SIGNALS
 from interlock.adapters.log.log_file import LOG_FILE
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, change_count_of, repair_change_counts
+from interlock.adapters.sqlite.failures import DAMAGE
 from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.runs.places import has_wrong_places, make_places_again, newest_position
 from interlock.adapters.sqlite.sealed_tables import has_damage, intact_condition
@@ -92,7 +93,7 @@ def _warn_unmarked(path: Path, marked: DamagedMark | None, connect: Connect) -> 
     with closing(connect(path, "ro")) as connection:
         try:
             is_older = migrations.version_of(connection) < migrations.SEALED_SINCE
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             return  # opening it reports the damage
     if marked is None and is_older:
         return  # an older Interlock kept no mark
@@ -104,7 +105,7 @@ def shortfall_in_database(path: Path, marked: StoreProgress, connect: Connect) -
     with closing(connect(path, "ro")) as connection:
         try:
             return shortfall_of(marked, progress_of(connection, marked))
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             return StoreProgress()  # as above
 
 

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from interlock.adapters.files.private_files import open_private
@@ -16,6 +16,9 @@ from interlock.errors import StoreFailed
 
 LOCK = "interlock.lock"
 OWNERS = "owners"
+
+# In the file of a process that claims runs that wait; other files are empty.
+WORKER = b"worker\n"
 
 # Opening takes milliseconds; a process that holds the folder's lock for longer is stuck.
 LOCK_WAIT_S = 5.0
@@ -29,6 +32,10 @@ class OwnerFile:
         self._path = _owner_path(folder, self.id)
         self.descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+
+    def announce_worker(self) -> None:
+        """Writes into the file that its owner claims runs that wait."""
+        os.pwrite(self.descriptor, WORKER, 0)
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -52,6 +59,16 @@ def is_alive(folder: Path, owner: str) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def live_owners(folder: Path) -> dict[str, bool]:
+    """The owners that are alive, each with whether it is a worker."""
+    found = {}
+    for file in (folder / OWNERS).glob("*.lock"):
+        if is_alive(folder, file.stem):
+            with suppress(FileNotFoundError):  # it has ended since
+                found[file.stem] = file.read_bytes() == WORKER
+    return found
 
 
 def remove_dead_owners(folder: Path) -> None:

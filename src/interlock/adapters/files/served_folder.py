@@ -77,3 +77,10 @@ def _read_key(path: Path) -> str:
     if not _KEY.fullmatch(text):
         raise UsageError(f"'{path}' holds no key; delete it to get a new one")
     return text
+
+
+def require_key(variable: str, value: str) -> str:
+    """The key that a variable holds; `UsageError` if it is no key."""
+    if not _KEY.fullmatch(value):
+        raise UsageError(f"{variable} must hold the key of the servers, such as 'interlock key' prints")
+    return value

@@ -51,12 +51,12 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def send_logs_to(
-    data: Path, keys: KnownSecrets, settings: LogSettings, choice: LogChoice, defaults: LogDefaults
+    data: Path | None, keys: KnownSecrets, settings: LogSettings, choice: LogChoice, defaults: LogDefaults
 ) -> Iterator[None]:
-    """Sends all logs of this process there, for the duration of the block."""
+    """Sends all logs of this process there, for the duration of the block; without a data folder to no file."""
     asked = choice.level or settings.level
     handlers: list[logging.Handler] = [_stderr_handler(keys, settings, choice, defaults, asked)]
-    if settings.file:
+    if settings.file and data is not None:
         file = LogFile(data, round(settings.max_mb * 1024 * 1024), settings.files)
         file.setFormatter(JsonLines(keys))
         file.setLevel(settings.file_level.upper())

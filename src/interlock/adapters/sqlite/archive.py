@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
 from interlock.adapters.sqlite.database import Database
 from interlock.adapters.sqlite.runs import run_archive, run_queries, tombstones
 from interlock.adapters.sqlite.runs.run_queries import read_range
@@ -35,15 +37,16 @@ class ArchiveTables(Database):
 
     async def add_tree(self, tree: SealedTree) -> None:
         """As `add_run`, in one transaction."""
-        chains = zip(tree.rows, tree.chains(), strict=True)
+        chains = list(zip(tree.rows, tree.chains(), strict=True))
         ends = [record_format.tip_of(row.run, chain) for row, chain in chains]
-        work = partial(run_archive.add_tree, tree=tree, ends=ends)
+        rows = tuple(record_format.with_needs(row, chain) for row, chain in chains)
+        work = partial(run_archive.add_tree, tree=msgspec.structs.replace(tree, rows=rows), ends=ends)
         size = sum(len(record.body) for _, record in tree.records)
         await self.write(f"store the whole run '{tree.rows[0].run}' with its children", work, size)
 
     async def add_run(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
         """Status, reason, agent and usage are the row's; seq and link are those of the records."""
-        tip = record_format.tip_of(row.run, records)
+        tip, row = record_format.tip_of(row.run, records), record_format.with_needs(row, records)
         work = partial(run_archive.add, row=row, records=records, tip=tip)
         await self.write(f"store the whole run '{row.run}'", work, sum(len(record.body) for record in records))
 

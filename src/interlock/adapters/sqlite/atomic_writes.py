@@ -7,14 +7,14 @@ from typing import Any
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
-from interlock.adapters.sqlite.bus.positions import before_emitted
 from interlock.adapters.sqlite.bus.presence_writes import PresenceWrite, announce_presence
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.sqlite.tables import order_rows, question_rows
 from interlock.adapters.sqlite.tables.approvals import store_approvals
 from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation, spend
 from interlock.adapters.store_rules.bus_rules import PRESENCE_ONLY, apply_bus_writes, merge_announcements
-from interlock.ports import NO_BROADCASTS, AppendResult, AtomicWrites, Grant, OutgoingSignal, Reservation, Settlement
+from interlock.adapters.store_rules.positions import before_emitted
+from interlock.ports import NO_BROADCASTS, AppendResult, AtomicWrites, Grant, Reservation, Settlement
 
 _log = logging.getLogger("interlock")
 
@@ -88,7 +88,9 @@ def apply_writes(
 ) -> AppendResult:
     for each in also.outgoing:
         connection.execute(
-            "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
+            "insert or ignore into outbox (key, run, body, sender)"
+            " values (?, ?, ?, (select owner from runs where run = ?))",
+            (each.key, each.run, each.body, each.run),
         )
     if also.asking is not None:
         question_rows.store_questions(connection, also.asking)
@@ -110,16 +112,3 @@ def apply_spending(connection: sqlite3.Connection, orders: Sequence[Reservation 
     ledger = SqliteBudgetLedger(connection)
     grants = [spend(ledger, order) for order in orders]
     return tuple(grant for grant in grants if grant is not None)
-
-
-def signals_to_deliver(connection: sqlite3.Connection, *, run: str | None) -> list[OutgoingSignal]:
-    found = connection.execute(
-        "select key, run, body from outbox where (? is null or run = ?) and "  # noqa: S608 - constants
-        f"{intact_condition('outbox')} order by number",
-        (run, run),
-    ).fetchall()
-    return [OutgoingSignal(key=key, run=of, body=body) for key, of, body in found]
-
-
-def ack_outgoing(connection: sqlite3.Connection, *, key: str) -> None:
-    connection.execute("delete from outbox where key = ?", (key,))

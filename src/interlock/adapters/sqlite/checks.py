@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from interlock.adapters.sqlite import migrations, sealed_tables
 from interlock.adapters.sqlite.bus import announcements, bus_queries
+from interlock.adapters.sqlite.failures import DAMAGE
 from interlock.adapters.sqlite.runs import places, run_queries, tombstones
 from interlock.adapters.sqlite.sealed_tables import intact_condition, register_seal_function
 from interlock.ports.server import BROADCAST_POSITION
@@ -13,7 +14,17 @@ from interlock.ports.server import BROADCAST_POSITION
 Findings = Iterator[str]
 
 # Tables whose rows name a run that must exist; an approval that always holds names none.
-OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders", "approvals", "revoked_approvals")
+OF_RUNS = (
+    "questions",
+    "unlisted",
+    "spent",
+    "outbox",
+    "active",
+    "orders",
+    "approvals",
+    "revoked_approvals",
+    "set_asides",
+)
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
@@ -24,7 +35,7 @@ def problems(connection: sqlite3.Connection) -> list[str]:
 def _run_check(check: Callable[[sqlite3.Connection], Findings], connection: sqlite3.Connection) -> list[str]:
     try:
         return list(check(connection))
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         name = (check.__doc__ or "").partition(".")[0].lower()
         return [f"the database is damaged: {error}, while looking at {name}"]
 

@@ -20,6 +20,7 @@ from weakref import WeakSet
 from interlock.adapters.files import data_folder
 from interlock.adapters.files.data_folder import DATABASE
 from interlock.adapters.files.mounts import require_local
+from interlock.adapters.files.move_marks import read_move_mark
 from interlock.adapters.files.newest_mark import NewestMark, StoreProgress
 from interlock.adapters.files.owner_files import OWNERS, OwnerFile, lock_folder, remove_dead_owners
 from interlock.adapters.files.private_files import make_private_folder
@@ -29,6 +30,7 @@ from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.runs.tail import fill_at_opening
 from interlock.adapters.sqlite.write_jobs import Work
 from interlock.adapters.sqlite.writer import Writer
+from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import StoreBroken, StoreFailed, UsageError
 
 T = TypeVar("T")
@@ -88,11 +90,12 @@ class Database:
         self._set_up(folder, connect)
         path = self.folder / DATABASE
         with as_store_failed(f"open the data folder '{self.folder}'"):
-            _make_folders(self.folder)
+            make_folders(self.folder)
             require_local(self.folder)
             with lock_folder(self.folder):
+                require_not_moved(read_move_mark(self.folder), str(self.folder))
                 marked = data_folder.read_progress(self.folder, connect, accepts_loss or durability == "normal")
-                self._reading, self._writing, self._mark = _open_database(path, durability, connect, marked)
+                self._reading, self._writing, self._mark = open_database(path, durability, connect, marked)
                 self._write_back = connect(path, "rw")
                 remove_dead_owners(self.folder)
                 self._owner = OwnerFile(self.folder)
@@ -111,6 +114,10 @@ class Database:
     def owner(self) -> str:
         """The id under which this store owns runs."""
         return self._owner.id
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
         """Runs a piece of work in a transaction; returns when it is committed, or raises why it is not."""
@@ -195,7 +202,7 @@ class Database:
             raise StoreBroken(self._writer.broken)
 
 
-def _open_database(
+def open_database(
     path: Path, durability: str, connect: Connect, marked: StoreProgress | None
 ) -> tuple[sqlite3.Connection, sqlite3.Connection, NewestMark]:
     """Opens a connection to read and one to write, to a valid database of the newest schema, and its mark."""
@@ -224,7 +231,8 @@ def _settings(durability: str) -> tuple[str, ...]:
     return ("journal_mode = wal", f"synchronous = {durability}", f"cache_size = -{CACHE_KB}", *log)
 
 
-def _make_folders(folder: Path) -> None:
+def make_folders(folder: Path) -> None:
+    """Creates the folder of a database, if there is none, and restricts it to its owner."""
     data_folder.restrict_data_folder(folder)
     for each in make_private_folder(folder / OWNERS):
         migrations.sync_folder(each.parent)

@@ -14,6 +14,9 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Besides errors of SQLite and of files: a value that SQLite cannot hold.
 FOREIGN = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 
+# What a damaged database raises. The latter if SQLite quotes bytes of it that are no text.
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
 
 @contextmanager
 def as_store_failed(doing: str) -> Iterator[None]:
@@ -28,6 +31,8 @@ def store_failure_of(doing: str, error: Exception) -> StoreFailed:
     if isinstance(error, OSError):
         kind = StorageFull if error.errno in NO_ROOM else StoreFailed
         return kind(f"could not {doing}: {error.strerror}")
+    if isinstance(error, UnicodeDecodeError):
+        return StoreFailed(f"could not {doing}: the database is damaged, a name or a statement in it is no text")
     kind = StorageFull if sqlite_code_of(error) in FULL else StoreFailed
     return kind(f"could not {doing}: {error}")
 

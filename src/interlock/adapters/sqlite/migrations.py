@@ -22,6 +22,7 @@ from interlock.adapters.sqlite.runs.places import PLACES
 from interlock.adapters.sqlite.sealed_tables import (
     APPROVALS,
     ORDERS,
+    PROCESSES,
     REVOKED_APPROVALS,
     SEALED_ROWS,
     register_seal_function,
@@ -232,6 +233,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     PRESENCE_IN_RECORDS,
     PLACES,
+    PROCESSES,
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from interlock.adapters.files.data_folder import progress_of
 from interlock.adapters.files.mounts import require_local
+from interlock.adapters.files.move_marks import read_move_mark
 from interlock.adapters.files.newest_mark import StoreProgress, read_mark, shortfall_of
 from interlock.adapters.files.owner_files import OWNERS
 from interlock.adapters.sqlite import migrations
@@ -21,6 +22,7 @@ from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore, T
 from interlock.adapters.sqlite.write_jobs import Work
+from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import RecordsMissing, StoreFailed
 
 READ_AS_IT_IS = "ro&immutable=1"
@@ -44,6 +46,7 @@ class ReadOnlyStore(SqliteStore):
         self._set_up(folder, connect)
         path = self.folder / DATABASE
         with as_store_failed(f"read the data folder '{self.folder}'"):
+            require_not_moved(read_move_mark(self.folder), str(self.folder))
             self._mode = _choose_mode(path)
             self._reading = _open_connection(path, self._mode, connect)
             self.lost = _records_missing_in(self.folder, self._reading)

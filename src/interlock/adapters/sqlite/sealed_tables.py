@@ -185,8 +185,44 @@ _REVOKED_APPROVALS_TABLE = SealedTable(
     ),
 )
 
+# With the process that sends a signal, and the attempts so far.
+_CLAIMED_OUTBOX_TABLE = SealedTable(
+    columns=(
+        *_FIRST_SEALED_TABLES["outbox"].columns,
+        *("sender text not null default ''", "attempts integer not null default 0"),
+        "due_at integer not null default 0",
+    ),
+    indexes=("create index outbox_by_time on outbox (due_at)", "create index outbox_by_run on outbox (run)"),
+    has_rowid=True,
+)
+
+# With deadlines; 0 is none.
+_QUESTIONS_TABLE = SealedTable(
+    columns=(*_FIRST_SEALED_TABLES["questions"].columns, "until integer not null default 0"),
+    indexes=(
+        *_FIRST_SEALED_TABLES["questions"].indexes,
+        "create index questions_by_deadline on questions (until) where until > 0",
+    ),
+    covered=(*_FIRST_SEALED_TABLES["questions"].covered, "until"),
+)
+
+_SET_ASIDES_TABLE = SealedTable(
+    columns=(
+        *("run text not null", "owner text not null", "reason text not null", "at integer not null"),
+        *("tries integer not null", "again_at integer not null"),
+    ),
+    key="primary key (run, owner)",
+    indexes=("create index set_asides_by_age on set_asides (at)",),
+)
+
+_LEADERS_TABLE = SealedTable(columns=("name text primary key", "epoch integer not null", "owner text not null"))
+
 SEALED_TABLES: dict[str, SealedTable] = {
     **_FIRST_SEALED_TABLES,
+    "outbox": _CLAIMED_OUTBOX_TABLE,
+    "questions": _QUESTIONS_TABLE,
+    "set_asides": _SET_ASIDES_TABLE,
+    "leaders": _LEADERS_TABLE,
     "orders": _ORDERS_TABLE,
     "approvals": _APPROVALS_TABLE,
     "revoked_approvals": _REVOKED_APPROVALS_TABLE,
@@ -274,4 +310,45 @@ APPROVALS: Migration = (
 REVOKED_APPROVALS: Migration = (
     "023_revoked_approvals",
     (_create_statement("revoked_approvals", _REVOKED_APPROVALS_TABLE), *_REVOKED_APPROVALS_TABLE.indexes),
+)
+
+
+def _statements_with_columns(name: str, new: SealedTable, **added: str) -> Iterator[str]:
+    """Makes a sealed table again with more columns, given as SQL on the old row; only intact rows are copied."""
+    old = _FIRST_SEALED_TABLES[name]
+    names = ", ".join((*(column.split(" ")[0] for column in old.columns), *added))
+    values = ", ".join((*(column.split(" ")[0] for column in old.columns), *added.values()))
+    for index in old.indexes:
+        yield f"drop index {index.partition('index ')[2].partition(' on ')[0]}"
+    yield f"alter table {name} rename to {name}_before"
+    yield _create_statement(name, new)
+    intact = f"{name}_before.seal = {_seal_expression(name, old, f'{name}_before.')}"
+    yield f"insert into {name} ({names}) select {values} from {name}_before where {intact}"  # noqa: S608 - constants
+    if name == "questions":  # if one was damaged, all are listed again from the journals
+        yield (
+            "insert or ignore into unlisted (run) select run from runs where status in ('running', 'paused')"  # noqa: S608 - constants
+            f" and exists (select 1 from {name}_before where not ({intact}))"
+        )
+    yield f"drop table {name}_before"
+    yield from new.indexes
+
+
+_UNTIL = "case when json_valid(cast(body as text)) then json_extract(cast(body as text), '$.until') else 0 end"
+
+# Several processes on one store: what a run needs, who sends a signal, deadlines by time, set-asides, leaders.
+PROCESSES: Migration = (
+    "027_processes",
+    (
+        # What a process must know to drive a run; a row's crc covers it where it is not as in the first version.
+        "alter table runs add column rules integer not null default 1",
+        "alter table runs add column format integer not null default 1",
+        "alter table runs add column private integer not null default 0",
+        "create index runs_by_owner on runs (owner) where status = 'running'",
+        "create index runs_set_aside on runs (owner) where status = 'paused' and reason = 'set_aside'",
+        *_statements_with_columns("outbox", _CLAIMED_OUTBOX_TABLE),
+        *_statements_with_columns("questions", _QUESTIONS_TABLE, until=f"coalesce({_UNTIL}, 0)"),
+        _create_statement("set_asides", _SET_ASIDES_TABLE),
+        *_SET_ASIDES_TABLE.indexes,
+        _create_statement("leaders", _LEADERS_TABLE),
+    ),
 )

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from interlock.adapters.files.data_folder import DATABASE as DATABASE
+from interlock.adapters.files.data_folder import database_bytes
 from interlock.adapters.files.owner_files import OWNERS as OWNERS
 from interlock.adapters.files.owner_files import is_alive as is_alive
 from interlock.adapters.sqlite import atomic_writes, checks
@@ -19,12 +20,15 @@ from interlock.adapters.sqlite.database import LOG_BYTES_MAX as LOG_BYTES_MAX
 from interlock.adapters.sqlite.database import T as T
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.runs import places, run_queries, run_rows
+from interlock.adapters.sqlite.runs.owners import OwnerTables
+from interlock.adapters.sqlite.runs.processes import ProcessTables
 from interlock.adapters.sqlite.runs.run_head import read_stored_head
 from interlock.adapters.sqlite.runs.run_queries import read_range
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.tables import question_rows
 from interlock.adapters.sqlite.tables.approvals import ApprovalTables
 from interlock.adapters.sqlite.tables.counts import folder_counts
+from interlock.adapters.sqlite.tables.outbox import OutboxTables
 from interlock.adapters.sqlite.tables.questions import QuestionTables
 from interlock.adapters.sqlite.tables.schedules import ScheduleTables
 from interlock.adapters.sqlite.tables.server_tables import ServerTables
@@ -37,7 +41,6 @@ from interlock.ports import (
     AtomicWrites,
     FolderCounts,
     Grant,
-    OutgoingSignal,
     Record,
     Reservation,
     RunRow,
@@ -46,11 +49,22 @@ from interlock.ports import (
     Settlement,
     StoredRecord,
 )
+from interlock.ports.processes.storage import StoreStorage
 
 PlacedRecord = tuple[int, str, SealedRecord]  # a record with its position and its run
 
 
-class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, ScheduleTables, ApprovalTables):
+class SqliteStore(
+    OwnerTables,
+    ProcessTables,
+    OutboxTables,
+    ArchiveTables,
+    ServerTables,
+    QuestionTables,
+    UsageTables,
+    ScheduleTables,
+    ApprovalTables,
+):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of
@@ -59,10 +73,12 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
     middle, and the database stays valid.
     """
 
-    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
-        """The run belongs to this store, under `row.epoch`."""
-        body = record_format.encode_record(record)
-        work = partial(run_rows.create, row=row, record=record, body=body, owner=self.owner, also=also)
+    async def create(
+        self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES, *, owned: bool = True
+    ) -> AppendResult:
+        """The run belongs to this store, under `row.epoch`, unless it is to belong to none."""
+        body, owner = record_format.encode_record(record), self.owner if owned else ""
+        work = partial(run_rows.create, row=row, record=record, body=body, owner=owner, also=also)
         return await self.write(f"store the new run '{row.run}'", work, len(body))
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
@@ -78,30 +94,6 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
             return atomic_writes.apply_spending(connection, orders)
 
         return await self.write("reserve in a budget", work)
-
-    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
-        return await self.read("read the outbox", partial(atomic_writes.signals_to_deliver, run=run))
-
-    async def ack_outgoing(self, key: str) -> None:
-        def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:
-            atomic_writes.ack_outgoing(connection, key=key)
-
-        await self.write("acknowledge an outgoing signal", work)
-
-    async def claim(self, run: str) -> int:
-        work = partial(run_rows.claim, run=run, owner=self.owner, folder=self.folder)
-        return await self.write(f"claim run '{run}'", work)
-
-    async def release(self, run: str) -> None:
-        """Does nothing if this store does not own the run."""
-        await self.write(f"release run '{run}'", partial(run_rows.release, run=run, owner=self.owner))
-
-    async def is_owned(self, run: str) -> bool:
-        def has_live_owner(connection: sqlite3.Connection) -> bool:
-            owner = read_stored_head(connection, run).owner
-            return owner != "" and is_alive(self.folder, owner)
-
-        return await self.read(f"read the owner of run '{run}'", has_live_owner)
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         record_format.require_sha(sha, body)
@@ -197,6 +189,9 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
 
     async def folder_counts(self) -> FolderCounts:
         return await self.read("count the rows of the folder", folder_counts)
+
+    async def storage(self) -> StoreStorage:
+        return StoreStorage(size_bytes=database_bytes(self.folder))
 
     async def problems(self) -> Sequence[str]:
         """The problems of the whole database; reads every page."""

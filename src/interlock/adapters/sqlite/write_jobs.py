@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from interlock.adapters.sqlite.failures import FOREIGN, is_locked, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.errors import RunError
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection, WriterCache], T]
@@ -25,6 +26,14 @@ class JobOutcome(NamedTuple):
 
     job: WriteJob
     result: Any
+
+
+def result_of(work: Work[Any], connection: sqlite3.Connection, cache: WriterCache) -> Any:
+    """The result of the work, or its refusal."""
+    try:
+        return work(connection, cache)
+    except RunError as refusal:
+        return refusal
 
 
 def error_for_job(job: WriteJob, error: Exception) -> Exception:

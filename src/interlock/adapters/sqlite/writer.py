@@ -15,8 +15,10 @@ Rule 6: the progress of the database is marked beside it, after each commit and 
 that store no record are counted in the database for that.
 Rule 7: a failed fsync is final. The content of the disk is then unknown, so nothing is acknowledged any more.
 Rule 8: work waits for two commits at most: what waits when a commit of the thread begins is part of it, in the order in
-which it came, up to `GROUP_BYTES`. The log is written back by a connection and a thread of their own, beside the
-commits. Commits pause for it only if the log grows nevertheless: SQLite starts it again only where all is written back.
+which it came, up to `GROUP_BYTES`.
+Rule 9: SQLite starts the log again only where all of it is written back, and a sync of a log that grows costs twice as
+much. So while the disk is quick, commits pause for the millisecond or two in which a thread writes the log back. While
+it is slow the thread does so beside them, over a connection of its own, and they pause only if the log grows too much.
 """
 
 import asyncio
@@ -261,11 +263,15 @@ class Writer:
         while not self._stopping and self.broken is None:
             self._log_woken.wait(self._wait_s())
             self._log_woken.clear()
-            if self._is_write_back_due():
-                self._write_back_log()
+            if not self._is_write_back_due():
+                continue
+            if self._slowest_s > SLOW_S:
+                self._write_back_beside_commits()
+            else:
+                with self._lock:
+                    self._checkpoint()
 
-    def _write_back_log(self) -> None:
-        """Writes the log back while others commit."""
+    def _write_back_beside_commits(self) -> None:
         self._unsynced_since, self._logged = None, 0
         try:
             if not self._files.is_same_database():
@@ -314,7 +320,7 @@ class Writer:
             changes = self.connection.total_changes
             self.connection.execute("begin immediate")
             self._transaction_version = self._cache.refresh(self.connection)
-            results = [self._result(work) for work in works]
+            results = [write_jobs.result_of(work, self.connection, self._cache) for work in works]
             if self._cache.newest >= self._cache.filled + tail.TAIL_MAX:
                 tail.fill_tail(self.connection, self._cache)
             unrecorded = self._count_unrecorded_commit(changes)
@@ -335,12 +341,6 @@ class Writer:
             self._transaction_version = None
         self._note_commit(size, took_s)
         return results
-
-    def _result(self, work: Work[Any]) -> Any:
-        try:
-            return work(self.connection, self._cache)
-        except RunError as refusal:
-            return refusal
 
     def _count_unrecorded_commit(self, changes_before: int) -> int:
         """The number of this commit among those without a record; 0 if it has one, or changes nothing."""
@@ -395,5 +395,6 @@ class Writer:
         try:
             self._require_same_files()
             self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
-        except (sqlite3.Error, StoreFailed) as error:
+        except (sqlite3.Error, OSError, StoreFailed) as error:
             self._undo(error)
+            self._unsynced_since = time.monotonic()  # tried again after a second

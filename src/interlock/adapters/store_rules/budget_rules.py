@@ -84,8 +84,8 @@ def _reserve(ledger: BudgetLedger, order: Reservation) -> Grant:
         refusal = None if limit.then == WARN else _refusal(ledger, order, limit)
         if refusal is not None:
             return refusal
-    exceeded = tuple(_limit_name(limit) for limit in order.limits if _warn_once(ledger, order, limit))
-    alerts = tuple(_limit_name(limit) for limit in order.limits if _alert_once(ledger, order, limit))
+    exceeded = tuple(limit_name(limit) for limit in order.limits if _warn_once(ledger, order, limit))
+    alerts = tuple(limit_name(limit) for limit in order.limits if _alert_once(ledger, order, limit))
     for limit in order.limits:
         if not limit.window:
             _note_trial(ledger, order, limit)
@@ -112,7 +112,7 @@ def crews_above(crew: str, limits: Sequence[WindowLimit]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(limit.crew for limit in limits if limit.crew not in ("", crew)))
 
 
-def _limit_name(limit: WindowLimit) -> str:
+def limit_name(limit: WindowLimit) -> str:
     whose = limit.scope or (f"crew {limit.crew}" if limit.crew else "")
     return f"{limit.name} of {whose}" if whose else limit.name
 
@@ -128,7 +128,7 @@ def _refusal(ledger: BudgetLedger, order: Reservation, limit: WindowLimit) -> Gr
     if not is_open:
         return None
     return Grant(
-        refused=_limit_name(limit),
+        refused=limit_name(limit),
         what=limit.what,
         then=limit.then,
         wait_ms=left_ms,
@@ -210,7 +210,7 @@ def _settle(ledger: BudgetLedger, order: Settlement) -> None:
 
 def _note_outcome(ledger: BudgetLedger, order: Settlement) -> None:
     for owner in ("", order.agent):
-        scope = _circuit_scope(owner, order.provider)
+        scope = circuit_scope(owner, order.provider)
         counter = ledger.counter(order.crew, scope, IN_A_ROW)
         counter.errors = counter.errors + 1 if order.failed else 0
         counter.alerted = counter.alerted if order.failed else ()
@@ -236,10 +236,10 @@ def _counter_of_limit(ledger: BudgetLedger, order: Reservation, limit: WindowLim
 
 
 def _scope_of_limit(limit: WindowLimit, order: Reservation) -> str:
-    return limit.scope if limit.window else _circuit_scope(limit.scope, order.provider)
+    return limit.scope if limit.window else circuit_scope(limit.scope, order.provider)
 
 
-def _circuit_scope(scope: str, provider: str) -> str:
+def circuit_scope(scope: str, provider: str) -> str:
     return f"{scope}@{provider}" if provider else scope
 
 

@@ -93,11 +93,14 @@ def _subscribers_of_emission(tables: BusTables, emission: Emission) -> tuple[Sub
 
 
 def _check_rate_limits(tables: BusTables, emission: Emission) -> str:
-    """Checks the rate limits. Broadcasts by an agent and about an agent are counted separately."""
-    is_own = emission.broadcast.source.type == "agent"
-    who = emission.agent if is_own or not emission.agent else f"{emission.agent}:"
-    at = emission.broadcast.created_at
+    who, at = name_in_rate_counts(emission), emission.broadcast.created_at
     return check_rate_limits(tables, crew=emission.crew, agent=who, hops=emission.hops, at=at)
+
+
+def name_in_rate_counts(emission: Emission) -> str:
+    """The agent that a broadcast counts for. Broadcasts by an agent and about an agent are counted separately."""
+    is_own = emission.broadcast.source.type == "agent"
+    return emission.agent if is_own or not emission.agent else f"{emission.agent}:"
 
 
 def _dead_letter_of_withheld(emission: Emission, reason: str) -> BroadcastDeadLetter:

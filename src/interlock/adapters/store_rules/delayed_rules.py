@@ -1,6 +1,6 @@
 """The rules of delayed broadcasts over the tables of the bus. They are pure, and the same for every store."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from interlock.adapters.store_rules.bus_rules import announce
@@ -14,9 +14,12 @@ from interlock.broadcast.delayed import (
     dead_letter_of,
     emission_of,
 )
+from interlock.broadcast.record import Emission
 from interlock.errors import BadBroadcast
 from interlock.limits import DELIVERY_PAUSES_MS
 from interlock.ports import BroadcastOutcome
+
+Announce = Callable[[Sequence[Emission]], BroadcastOutcome]
 
 
 def schedule(tables: BusTables, entry: DelayedBroadcast) -> DelayedBroadcast | None:
@@ -37,10 +40,16 @@ def cancel(tables: BusTables, id: str, kind: str, repeat_key: str) -> DelayedBro
     return found
 
 
-def dispatch(tables: BusTables, entries: Iterable[DelayedBroadcast], now: int) -> BroadcastOutcome:
-    """Emits entries that are unchanged in the queue; those replaced or cancelled meanwhile are left alone."""
+def dispatch(
+    tables: BusTables, entries: Iterable[DelayedBroadcast], now: int, announce_all: Announce | None = None
+) -> BroadcastOutcome:
+    """Emits entries that are unchanged in the queue; those replaced or cancelled meanwhile are left alone.
+
+    `announce_all` is the way of a store to announce all of them at once, by the same rules.
+    """
     due = [(entry, after_dispatch(entry, now)) for entry in entries if tables.entry(entry.id) == entry]
-    announced = announce(tables, [emission_of(entry, now) for entry, _ in due])
+    emissions = [emission_of(entry, now) for entry, _ in due]
+    announced = announce_all(emissions) if announce_all is not None else announce(tables, emissions)
     for entry, later in due:
         _reschedule_or_drop(tables, entry, later)
     return announced

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.engine.events import Event
+from interlock.engine.events import Event, RunStarted
 from interlock.errors import CrewMissing, DamagedRun, NotOwner, OutOfOrder, Unstorable
 from interlock.ports import Record, RunRow, SealedRecord
 
@@ -103,6 +103,14 @@ def tip_of(run: str, stored: Sequence[SealedRecord]) -> Tip:
     tip = Tip(seq=seq, epoch=0, link=stored[-1].link if stored else b"")
     unseal_chain(run, stored, chain_start(run), tip)
     return tip
+
+
+def with_needs(row: RunRow, stored: Sequence[SealedRecord]) -> RunRow:
+    """The row of a run that is added with its records: what a process needs for it is in the first one."""
+    first = unseal_record(row.run, stored[0]).events[0] if stored else None
+    if not isinstance(first, RunStarted):
+        return row
+    return msgspec.structs.replace(row, rules=first.rules, private=first.needs.is_private)
 
 
 def chain_start(run: str) -> Tip:

@@ -255,6 +255,9 @@ async def _await_in_task(work: Any) -> Any:
         if task is None or task.cancelling():
             raise
         raise ToolFailed("CancelledError: the tool gave itself up") from error
+    finally:
+        if inspect.iscoroutine(work):  # a task that is cancelled at once never begins it
+            work.close()
 
 
 async def _await_guarded(work: Any) -> Any:

@@ -36,7 +36,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
     box = interlock_with_log(data, host, script, code=code_of(opened))
     for number in (signal.SIGINT, signal.SIGTERM):  # a blocking read of standard input ends only with the process
         signal.signal(number, signal.SIG_DFL)
-    with send_logs_to(box.data, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):
+    with send_logs_to(box.home.folder, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):
         asyncio.run(_serve_stdio(box, definitions))
 
 

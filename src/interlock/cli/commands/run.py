@@ -1,5 +1,6 @@
 """`interlock run` and `interlock resume`."""
 
+import asyncio
 import shlex
 
 import click
@@ -12,7 +13,7 @@ from interlock.cli.crew_argument import (
     open_runnable_crew,
     python_crew_option,
 )
-from interlock.cli.drive_run import drive_run
+from interlock.cli.drive_run import RunAction, drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import (
@@ -33,6 +34,7 @@ from interlock.compose.models import with_model
 from interlock.compose.run_ids import resolve_run_id
 from interlock.errors import UsageError
 from interlock.ids import root_of
+from interlock.runtime.claiming.work import WorkSettings
 
 
 class _OneInput(click.Command):
@@ -58,6 +60,7 @@ class _OneInput(click.Command):
     metavar="M",
     help="Model for every agent, instead of its own: openai:NAME, ollama:NAME, scripted:FILE, …",
 )
+@click.option("--detach", is_flag=True, help="Leave the run to a worker, and print its id.")
 @click.option("--continue", "continues", metavar="RUN", help="Start with the history of a finished run.")
 @data_option
 @json_option
@@ -69,6 +72,7 @@ def run(
     text: str | None,
     script: str | None,
     model: str | None,
+    detach: bool,
     continues: str | None,
     data: str,
     as_json: bool,
@@ -92,9 +96,20 @@ def run(
             return await box.continue_run(opened, given, await resolve_run_id(box.journal, continues), by=by)
         return await box.start(opened, given, by=by)
 
-    box = interlock_with_log(data, host, script, model)
+    is_private = script is not None or model is not None
+    if detach and is_private:
+        raise UsageError("--detach leaves the run to a worker, which has its own models; remove --script or --model")
+    box = interlock_with_log(data, host, script, model, work=WorkSettings(drives=not detach, private=is_private))
+    if detach:
+        click.echo(asyncio.run(_start_detached(box, start_or_continue)))
+        return
     python_crew = crew if opened.has_code else None
     drive_run(box, start_or_continue, display_of(as_json, plain), host.log, log, python_crew=python_crew)
+
+
+async def _start_detached(box: Interlock, start: RunAction) -> str:
+    async with box:
+        return (await start(box)).id
 
 
 @click.command()

@@ -33,9 +33,11 @@ from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
 from interlock.cli.python_reload import CrewReader, restart_process
 from interlock.compose.crews import host_settings
+from interlock.compose.interlock import Interlock
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
+from interlock.runtime.claiming.work import WorkSettings
 
 PORT = 8321
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 @click.option("--reload", is_flag=True, help="Reload crews when their files change; SIGHUP always reloads.")
 @click.option("--print-code", is_flag=True, help="Print a one-time code for the dashboard even without a terminal.")
 @click.option("--no-auth", is_flag=True, help="Turn authentication off; only on the loopback.")
+@click.option("--no-drive", is_flag=True, help="Only serve: runs are driven by workers ('interlock worker').")
 @click.option("--resume-parked", is_flag=True, help="Also continue runs that Ctrl-C or SIGTERM has parked.")
 @config_option
 @script_option
@@ -64,6 +67,7 @@ def serve(
     reload: bool,
     print_code: bool,
     no_auth: bool,
+    no_drive: bool,
     resume_parked: bool,
     config: str | None,
     script: str | None,
@@ -76,14 +80,13 @@ def serve(
     on the dashboard and cannot be run.
     """
     serving = _server_module()
-    if no_auth:
-        _require_loopback(serving, host)
-    config = choose_config(config, *crews)
-    settings = host_settings(config)
+    _require_loopback(serving, host, no_auth)
+    _require_driven(resume_parked, drives=not no_drive)
+    settings = host_settings(config := choose_config(config, *crews))
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     reader = CrewReader(crews, config, _load_crews(crews, config, script))
     order = serving.ServeOptions(
-        box=interlock_with_log(data, settings, script, recover=True, code=reader.code),
+        box=_box_to_serve(data, settings, script, reader, drives=not no_drive),
         crews=serving.ServedCrews(reader.loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
@@ -104,8 +107,20 @@ def serve(
     _serve_until_stopped(serving, order)
 
 
-def _require_loopback(serving: ModuleType, host: str) -> None:
-    if not serving.is_loopback(host):
+def _box_to_serve(
+    data: str, settings: HostSettings, script: str | None, reader: CrewReader, *, drives: bool
+) -> Interlock:
+    work = WorkSettings(drives=drives)
+    return interlock_with_log(data, settings, script, recover=drives, code=reader.code, work=work)
+
+
+def _require_driven(resume_parked: bool, *, drives: bool) -> None:
+    if resume_parked and not drives:
+        raise UsageError("--no-drive leaves all runs to workers; remove it, or --resume-parked")
+
+
+def _require_loopback(serving: ModuleType, host: str, no_auth: bool) -> None:
+    if no_auth and not serving.is_loopback(host):
         raise UsageError(f"--no-auth works only on the loopback, and '{host}' is not; remove it, or use 127.0.0.1")
 
 

@@ -11,7 +11,7 @@ from interlock.cli.view.answer_hints import answer_lines, approval_text
 from interlock.cli.view.progress import Progress
 from interlock.cli.view.run_display import Display
 from interlock.compose.crews import HOST_FILE
-from interlock.compose.interlock import DATA_FOLDER, Interlock, Result
+from interlock.compose.interlock import Interlock, Result
 from interlock.engine.flow.parking import PARKED
 from interlock.engine.turns.approvals import APPROVAL
 from interlock.engine.turns.questions import QUESTION
@@ -52,11 +52,10 @@ def _print_how_to_continue(box: Interlock, result: Result, progress: Progress) -
 
 
 def options_of(box: Interlock, progress: Progress) -> str:
-    """The options that a printed command needs to find the same data, settings, functions, script and model."""
-    data = f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+    """The options that a printed command needs to find the same store, settings, functions, script and model."""
     file = box.host_file
     config = f" --config {shlex.quote(str(file))}" if file is not None and file != Path(HOST_FILE) else ""
     script = f" --script {shlex.quote(os.fspath(box.script))}" if box.script is not None else ""
     model = f" --model {shlex.quote(box.model)}" if box.model is not None else ""
     crew = f" --crew {shlex.quote(progress.python_crew)}" if progress.python_crew else ""
-    return f"{data}{config}{crew}{script}{model}"
+    return f"{box.home.option}{config}{crew}{script}{model}"

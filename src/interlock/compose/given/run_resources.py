@@ -43,8 +43,8 @@ class RunGift(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        given = (self.models, self.deps, self.tools, self.types)
-        return self.place is OWN_LOOP and all(each is None for each in given)
+        is_plain = self.models is None and self.deps is None and self.tools is None and self.types is None
+        return is_plain and self.place is OWN_LOOP
 
 
 class RunResources:

@@ -9,8 +9,8 @@ from interlock.adapters.files.tree_files import TreeFile
 from interlock.compose.interlock import Interlock
 from interlock.compose.preflight import require_run_id
 from interlock.compose.questions import store_missing_questions
-from interlock.compose.recovery import run_pages
 from interlock.compose.upkeep.retention import PAGE, moment_ago, prune_bus, prune_trees
+from interlock.compose.working.recovery import run_pages
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ChildStarted
 from interlock.errors import DamagedRun, InterlockError, UsageError

@@ -1,24 +1,37 @@
-"""Checks the health of a data folder: the database, the chain of every run, and its replay."""
+"""Checks the health of a store: the database, the chain of every run, and its replay."""
 
 import os
-from pathlib import Path
+import random
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import short_secret_warnings
-from interlock.adapters.sqlite.read_only import is_read_only
-from interlock.adapters.sqlite.store import DATABASE, OWNERS, SqliteStore, is_alive
 from interlock.compose.interlock import Interlock
 from interlock.compose.questions import list_open_questions
+from interlock.compose.stores.homes import StoreName, home_of
+from interlock.compose.stores.store_home import StoreHome
 from interlock.compose.upkeep.archive import count_runs_due, each_row, has_broadcasts_due
 from interlock.compose.upkeep.read_only import Inspection
+from interlock.compose.upkeep.retention import moment_ago
+from interlock.compose.usage import usage_of_run
 from interlock.engine.state import RunState
-from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, UsageError
+from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ids import child_id, parent_of
-from interlock.ports import RunQuestions, RunRow
+from interlock.ports import Record, RunQuestions, RunRow
 from interlock.runtime.calls.question_log import QuestionLog
 from interlock.runtime.runner import replay_run, row_of
+
+
+class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that are checked: those that changed in the last days, and so many of them; None is all."""
+
+    since_days: float | None = None
+    sample: int | None = None
+
+
+ALL_RUNS = RunChoice()
 
 
 class Checkup(msgspec.Struct, kw_only=True):
@@ -26,57 +39,78 @@ class Checkup(msgspec.Struct, kw_only=True):
 
     read_only: bool = False
     runs: int = 0
+    left_out: int = 0  # runs that were not chosen
     events: int = 0
     deleted: int = 0
     problems: list[str] = []
     notes: list[str] = []
 
 
-async def check_folder(data: Path, host: HostSettings | None = None, *, accept_loss: bool = False) -> Checkup:
+async def check_store(
+    data: StoreName, host: HostSettings | None = None, *, accept_loss: bool = False, choice: RunChoice = ALL_RUNS
+) -> Checkup:
     """Checks everything and runs nothing; of the host's file it uses durability and retention.
 
-    With `accept_loss` a folder that has lost records can be written again.
+    Journals are read and replayed of the chosen runs; all else is checked as a whole.
+
+    With `accept_loss` a store that has lost records can be written again.
     """
-    if not (data / DATABASE).exists():
-        raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
-    found, settings = Checkup(read_only=is_read_only(data)), host or HostSettings()
-    is_cut_off = False
+    home, settings, found = home_of(data), host or HostSettings(), Checkup()
+    home.require_exists()
+    found.read_only = home.is_read_only()
     found.notes += short_secret_warnings(settings, os.environ)
-    strays = [] if found.read_only else _stray_owner_files(data)
-    try:
-        if accept_loss:
-            await _accept_loss(data, settings.durability, found)
-        async with Inspection(data, durability=settings.durability) as box:
-            found.notes += box.log_notes()
-            is_cut_off = bool(losses := box.losses())
-            found.problems += losses
-            found.problems += await box.store.problems()
-            await _check_runs(box, found)
-            found.deleted = len(await box.archive.tombstones())
-            await _note_due(box, settings, found)
-    except InterlockError as error:
-        found.problems.append(str(error))
-    if (
-        not found.read_only and not is_cut_off
-    ):  # there the owner of a file cannot be determined, and files cannot be removed
-        _note_stray_files(data, strays, found)
+    with home.examine(settings.durability, found):
+        try:
+            if accept_loss:
+                await _accept_loss(home, settings.durability, found)
+            async with Inspection(data, durability=settings.durability) as box:
+                await _check_open_store(box, settings, choice, found)
+        except InterlockError as error:
+            found.problems.append(str(error))
     return found
 
 
-async def _accept_loss(data: Path, durability: str, found: Checkup) -> None:
-    try:
-        await SqliteStore(data).close()
-    except RecordsMissing as lost:
-        await SqliteStore(data, durability=durability, accepts_loss=True).close()
+async def _check_open_store(box: Inspection, settings: HostSettings, choice: RunChoice, found: Checkup) -> None:
+    found.notes += [*box.store_warnings, *box.home.open_notes(), *(await box.store.storage()).notes]
+    found.problems += box.losses()
+    found.problems += await box.store.problems()
+    await _check_runs(box, choice, found)
+    found.deleted = len(await box.archive.tombstones())
+    await _note_due(box, settings, found)
+
+
+async def _accept_loss(home: StoreHome, durability: str, found: Checkup) -> None:
+    lost = await home.accept_loss(durability)
+    if lost is None:
+        found.notes.append("nothing is missing, so there was no loss to accept")
+    else:
         found.notes.append(
             f"accepted the loss of {lost.records} records and {lost.changes} other changes; the folder is usable again"
         )
-    else:
-        found.notes.append("nothing is missing, so there was no loss to accept")
 
 
-async def _check_runs(box: Inspection, found: Checkup) -> None:
+async def _rows_to_check(box: Inspection, choice: RunChoice, found: Checkup) -> AsyncIterator[RunRow]:
+    """A sample is another one each time: checks that are repeated see all runs in the end."""
+    since = 0 if choice.since_days is None else moment_ago(choice.since_days, box.clock.now_ms())
+    sample: list[RunRow] = []
+    seen = 0
     async for row in each_row(box):
+        if row.updated_at < since:
+            found.left_out += 1
+            continue
+        if choice.sample is None:
+            yield row
+            continue
+        seen += 1
+        place = len(sample) if len(sample) < choice.sample else random.randrange(seen)  # noqa: S311 - no secret
+        sample[place : place + 1] = [row] if place < choice.sample else []
+    found.left_out += max(0, seen - len(sample))
+    for row in sample:
+        yield row
+
+
+async def _check_runs(box: Inspection, choice: RunChoice, found: Checkup) -> None:
+    async for row in _rows_to_check(box, choice, found):
         found.runs += 1
         found.events += row.seq
         try:
@@ -102,6 +136,7 @@ async def _check_run(box: Inspection, row: RunRow, found: Checkup) -> None:
         row.seq,
         found,
     )
+    await _check_usage(box, now, records, found)
 
 
 async def _check_questions(box: Inspection, asking: RunQuestions, seq: int, found: Checkup) -> None:
@@ -116,6 +151,19 @@ async def _check_questions(box: Inspection, asking: RunQuestions, seq: int, foun
     else:
         await box.store.store_questions(asking, seq)
         found.notes.append(f"{what}; its questions were listed again from its journal")
+
+
+async def _check_usage(box: Inspection, row: RunRow, records: Sequence[Record], found: Checkup) -> None:
+    """Compares the stored cost of a run with its journal, and stores it again if the store is writable."""
+    known = (await box.store.usage_by_run([row])).get(row.run)
+    if known is None or known == (right := usage_of_run(row, records)):
+        return
+    what = f"what run '{row.run}' has cost differs from its journal"
+    if box.is_read_only:
+        found.problems.append(f"{what}; check the folder with write access")
+    else:
+        await box.store.store_usage([right])
+        found.notes.append(f"{what}; it was added up again")
 
 
 async def _check_links(box: Interlock, row: RunRow, state: RunState) -> None:
@@ -148,18 +196,3 @@ async def _note_due(box: Interlock, settings: HostSettings, found: Checkup) -> N
             f"there are broadcasts older than the {broadcast_days:g} days of [retention]; 'interlock broadcast prune'"
             " deletes them, except those that wait for a subscriber"
         )
-
-
-def _stray_owner_files(data: Path) -> list[str]:
-    """Files of processes that ended without cleanup; opening the folder removes them."""
-    return [file.name for file in sorted((data / OWNERS).glob("*.lock")) if not is_alive(data, file.stem)]
-
-
-def _note_stray_files(data: Path, strays: list[str], found: Checkup) -> None:
-    for name in strays:
-        if (data / OWNERS / name).exists():
-            found.problems.append(f"the owner file '{name}' belongs to no process and could not be removed")
-        else:
-            found.notes.append(f"removed the owner file '{name}' of a process that is gone")
-    others = [file.name for file in sorted((data / OWNERS).glob("*")) if file.suffix != ".lock"]
-    found.problems += [f"'{name}' in '{data / OWNERS}' is not an owner file; move it away" for name in others]

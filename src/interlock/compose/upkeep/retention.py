@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.compose.usage import DAY_MS
 from interlock.errors import DamagedRun, OwnedElsewhere, PortError, RunNotFound, StoreBroken
-from interlock.ports import Archive, Bus, Clock
+from interlock.ports import Archive, Bus, Clock, Leadership
 
 _log = logging.getLogger("interlock")
 
@@ -40,9 +40,9 @@ class Retention:
     def __init__(self, archive: Archive, bus: Bus, clock: Clock, settings: RetentionSettings) -> None:
         self._archive, self._bus, self._clock, self._settings = archive, bus, clock, settings
 
-    async def run(self) -> None:
-        """Runs until it is cancelled."""
-        while True:
+    async def run(self, held: Leadership) -> None:
+        """Runs while this process leads."""
+        while held.is_held():
             try:
                 await self.sweep()
             except StoreBroken:

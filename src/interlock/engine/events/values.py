@@ -174,6 +174,11 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hooks: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
+    @property
+    def is_private(self) -> bool:
+        """Whether only the process that began the run, or one that is given the same by a caller, has what it needs."""
+        return self.models or self.deps
+
 
 # One shared object, so that the journal omits it as the default.
 NO_NEEDS = HostNeeds()

@@ -31,15 +31,15 @@ from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, Claim
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks
 from interlock.runtime.calls.host_policies import HostPolicies
-from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReasoning, OnReplyOver
+from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor
 from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
-from interlock.runtime.calls.run_access import OnProgress
 from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import STOPPING, LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
 from interlock.runtime.timers import Timers
+from interlock.runtime.watchers import Watchers
 
 OnAlarm = Callable[[LiveRun, SetAlarm], None]
 
@@ -65,10 +65,7 @@ class EffectRunner:
         timers: Timers,
         model_for: ModelFor,
         toolbox: Toolbox,
-        on_delta: OnDelta,
-        on_reasoning: OnReasoning,
-        on_progress: OnProgress,
-        on_reply_over: OnReplyOver,
+        watchers: Watchers,
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook | None = None,
@@ -82,9 +79,9 @@ class EffectRunner:
             model_for=model_for,
             toolbox=toolbox,
             host_decisions=policies.decisions,
-            on_delta=on_delta,
-            on_reasoning=on_reasoning,
-            on_reply_over=on_reply_over,
+            on_delta=watchers.on_delta,
+            on_reasoning=watchers.on_reasoning,
+            on_reply_over=watchers.on_reply_over,
             calls_max=calls_max,
             costs=costs,
             answer=self._answer,
@@ -95,7 +92,7 @@ class EffectRunner:
             toolbox=toolbox,
             clock=clock,
             hub=hub,
-            on_progress=on_progress,
+            on_progress=watchers.on_tool_progress,
             answer=self._answer,
             approvals=policies.approvals,
             checks=checks,
@@ -240,6 +237,19 @@ class EffectRunner:
         if self._hook is not None:
             self._hook("after effect")
         live.enqueue_event(event)
+
+
+class UnstartedEffects(EffectRunner):
+    """The effects of a process that drives no run: they stay outstanding for the process that claims the run."""
+
+    def run_effects(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
+    ) -> None:
+        """Starts nothing."""
 
 
 def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:

@@ -1,7 +1,9 @@
 """External signals: stored with their record, handed to the host, then acknowledged.
 
 Rule 1: at least once. After a crash the host may get a signal again, with the same key.
-Rule 2: a host that fails gets it again, a few times; then the signal stays in the store for the next start.
+Rule 2: one process at a time sends a signal: the one that stored it, or one that has claimed it.
+Rule 3: a host that fails gets it again, a few times soon; then the signal stays in the store, and a process that looks
+for signals that are due sends it again after an hour. Attempts are stored.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from interlock.engine.effects import Effect, SendExternalSignal
-from interlock.ports import Clock, Outbox, OutgoingSignal
+from interlock.errors import PortError, StoreBroken
+from interlock.ports import PUT_OFF_MAX_MS, Clock, Outbox, OutgoingSignal, Owners
 from interlock.runtime.store_retry import retry_while_store_away
 
 
@@ -37,15 +40,20 @@ OnExternal = Callable[[ExternalSignal], Awaitable[None] | None]
 
 _log = logging.getLogger("interlock")
 
-# The pauses before a host that failed gets the signal again.
+# The pauses before a host that failed gets the signal again from the same process, and after that from any.
 PAUSES_MS = (1_000, 10_000, 60_000)
+LATER_MS = PUT_OFF_MAX_MS
+
+# How often a process that stays looks for signals that are due, and how many it claims at once.
+LOOK_MS = 30_000
+CLAIMED_MAX = 100
 
 
 class ExternalSender:
     """Hands external signals to the handler of the host, if it has one, each in its own task."""
 
-    def __init__(self, outbox: Outbox, clock: Clock, on_external: OnExternal | None) -> None:
-        self._outbox, self._clock, self._on_external = outbox, clock, on_external
+    def __init__(self, outbox: Outbox, owners: Owners, clock: Clock, on_external: OnExternal | None) -> None:
+        self._outbox, self._owners, self._clock, self._on_external = outbox, owners, clock, on_external
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def outgoing_signals(self, run: str, effects: Sequence[Effect]) -> tuple[OutgoingSignal, ...]:
@@ -61,15 +69,25 @@ class ExternalSender:
                 task = self._tasks[each.key] = asyncio.create_task(self._send(each), name=each.key)
                 task.add_done_callback(lambda done: self._tasks.pop(done.get_name(), None))
 
-    async def runs_with_pending(self) -> list[str]:
-        """The runs with signals that are not acknowledged yet."""
-        if self._on_external is None:
-            return []
-        return list(dict.fromkeys(each.run for each in await self._outbox.signals_to_deliver()))
+    async def run(self) -> None:
+        """Sends what is due and has no living sender, until it is cancelled."""
+        while self._on_external is not None:
+            try:
+                await self.resend_pending()
+            except StoreBroken:
+                return
+            except PortError as error:
+                _log.warning("external signals cannot be read now: %s", error)
+            await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_MS)
 
-    async def resend_pending(self, run: str) -> None:
+    async def resend_pending(self, run: str | None = None) -> None:
+        """Sends the signals, of one run or of all, that are due and have no living sender."""
         if self._on_external is not None:
-            self.start_sending(await self._outbox.signals_to_deliver(run))
+            self.start_sending(await self._claim_due(self._clock.now_ms(), run))
+
+    async def _claim_due(self, at: int, run: str | None) -> Sequence[OutgoingSignal]:
+        """Also those that this process has claimed and does not send: an answer was lost, or the lease for a moment."""
+        return await self._outbox.claim_signals(at, CLAIMED_MAX, run, self._tasks.keys())
 
     async def stop(self) -> None:
         """Cancels the tasks; unacknowledged signals stay in the store."""
@@ -79,21 +97,39 @@ class ExternalSender:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, outgoing: OutgoingSignal) -> None:
+        signal: OutgoingSignal | None = outgoing
+        while signal is not None and self._owners.has_lease():  # else `_claim_due` finds it when the lease is back
+            if await self._has_handled(signal):
+                await retry_while_store_away(self._clock, lambda: self._outbox.ack_outgoing(outgoing.key))
+                return
+            signal = await self._claim_again(signal)
+
+    async def _has_handled(self, outgoing: OutgoingSignal) -> bool:
         assert self._on_external is not None, "no signal is sent without a handler"
         signal = _signal_of(outgoing)
-        for pause_ms in (*PAUSES_MS, None):
-            try:
-                outcome = self._on_external(signal)
-                if inspect.isawaitable(outcome):
-                    await outcome
-            except Exception as error:  # a host may fail in any way, and its run continues
-                _log.warning("the host failed to handle %s of run %s: %r", signal.signal, outgoing.run, error)
-                if pause_ms is None:
-                    return
-                await self._clock.sleep_until(self._clock.monotonic_ms() + pause_ms)
-            else:
-                break
-        await retry_while_store_away(self._clock, lambda: self._outbox.ack_outgoing(outgoing.key))
+        try:
+            outcome = self._on_external(signal)
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception as error:  # a host may fail in any way, and its run continues
+            _log.warning("the host failed to handle %s of run %s: %r", signal.signal, outgoing.run, error)
+            return False
+        return True
+
+    async def _claim_again(self, outgoing: OutgoingSignal) -> OutgoingSignal | None:
+        """Puts a signal off, waits, and claims it again; None if it is left to others."""
+        clock, attempts, key = self._clock, outgoing.attempts + 1, outgoing.key
+        is_soon = attempts <= len(PAUSES_MS)
+        pause_ms = PAUSES_MS[attempts - 1] if is_soon else LATER_MS
+        due_at = clock.now_ms() + pause_ms
+        await retry_while_store_away(clock, lambda: self._outbox.put_off(key, attempts, due_at))
+        if not is_soon:
+            return None
+        await clock.sleep_until(clock.monotonic_ms() + pause_ms)
+        at = max(due_at, clock.now_ms())
+        claimed = await retry_while_store_away(clock, lambda: self._claim_due(at, outgoing.run))
+        self.start_sending([each for each in claimed if each.key != key])
+        return next((each for each in claimed if each.key == key), None)
 
 
 def _signal_of(outgoing: OutgoingSignal) -> ExternalSignal:

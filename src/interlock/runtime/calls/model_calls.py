@@ -17,7 +17,7 @@ from interlock.engine.events import NO_USAGE, HooksDecided, IncomingEvent, Model
 from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.engine.state import turns_by
-from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
+from interlock.errors import ModelRefused, ModelUnavailable, NotOwner, PortError, PromptTooLong, ScriptExhausted
 from interlock.ports import Model, ModelReply, ModelRequest, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
@@ -91,7 +91,14 @@ class ModelCalls:
 
     async def call_in_task(self, live: LiveRun, call: PendingModelCall) -> None:
         if live.is_calling(call.effect):  # else it was cancelled before it began
-            self._answer(live, await self._call_handling_errors(live, call))
+            try:
+                event = await self._call_handling_errors(live, call)
+            except NotOwner as error:
+                live.fail(error)
+            else:
+                self._answer(live, event)
+            finally:
+                live.begun.discard(call.effect.key)
 
     async def call_in_driver(self, live: LiveRun, call: PendingModelCall) -> IncomingEvent | None:
         """Makes a call in the driver's own task; returns None if the call is cancelled meanwhile."""
@@ -106,6 +113,7 @@ class ModelCalls:
             return None
         finally:
             live.alone = ""
+            live.begun.discard(call.effect.key)
         if live.given_up:
             live.clear_call_cancellation()
         if self._hook is not None:
@@ -129,6 +137,8 @@ class ModelCalls:
             if not self._slots.take_free():
                 await self._slots.wait()
             try:
+                live.require_lease()
+                live.begun.add(call.effect.key)
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 tell, reason = pieces_said.add, pieces_said.add_reasoning
                 streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
@@ -147,7 +157,7 @@ class ModelCalls:
                 raise
             gave_up = ModelUnavailable(f"the model gave up by itself: {error!r}")
             return self._failure_with_cost(live, call, gave_up, said)
-        except (KeyboardInterrupt, GeneratorExit):  # the process, or this call, is to end
+        except (KeyboardInterrupt, GeneratorExit, NotOwner):  # the process, or this call, is to end
             raise
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return self._failure_with_cost(live, call, error, said)

@@ -13,7 +13,7 @@ from interlock.engine.effects import RunTool
 from interlock.engine.events import ApprovalNeeded, IncomingEvent, ToolReturned
 from interlock.engine.prompt.phrases import truncate
 from interlock.engine.state import turns_by
-from interlock.errors import StoreFailed, ToolFailed, WrongArguments
+from interlock.errors import NotOwner, StoreFailed, ToolFailed, WrongArguments
 from interlock.ids import root_of
 from interlock.ports import Clock, Toolbox, ToolCall
 from interlock.runtime.broadcasts import BroadcastHub
@@ -54,10 +54,15 @@ class ToolCalls:
         if not live.is_awaiting(effect):  # it was cancelled before it began
             return
         self.in_progress += 1
+        live.begun.add(effect.key)
         try:
             event = await self._call_handling_errors(live, effect)
+        except NotOwner as error:
+            live.fail(error)
+            return
         finally:
             self.in_progress -= 1
+            live.begun.discard(effect.key)
         self._answer(live, event)
 
     async def _call_handling_errors(self, live: LiveRun, effect: RunTool) -> IncomingEvent:
@@ -72,6 +77,7 @@ class ToolCalls:
                 return await self._approvals.decide(live, tool_call_of(live, effect, access))
             if (denied := self._approvals.denial_of_approved(effect)) is not None:
                 return denied
+            live.require_lease()
             async with asyncio.timeout(seconds):
                 output = await self._call_bus_or_host(live, effect, access)
             ok = True

@@ -3,12 +3,13 @@
 Rule 1: nothing is shown twice, and every run in the order of its journal.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from interlock.engine.events import RunStarted
 from interlock.engine.kinds import RunStatus
-from interlock.ports import Clock, Journal, Owners
+from interlock.ports import Clock, Journal, Owners, Processes, RunRow
 from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.watchers import PublicEvent as PublicEvent
 from interlock.runtime.watchers import SequencedEvent, Watcher, Watchers
@@ -71,9 +72,15 @@ class Following:
     """Follows runs that this process drives, that another process drives, and that rest."""
 
     def __init__(
-        self, *, journal: Journal, owners: Owners, clock: Clock, live_runs: LiveRuns, watchers: Watchers
+        self,
+        journal: Journal,
+        owners: Owners,
+        processes: Processes | None,
+        clock: Clock,
+        live_runs: LiveRuns,
+        watchers: Watchers,
     ) -> None:
-        self.journal, self._owners, self._clock = journal, owners, clock
+        self.journal, self._owners, self._processes, self._clock = journal, owners, processes, clock
         self._live_runs, self._watchers = live_runs, watchers
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[PublicEvent]:
@@ -99,11 +106,22 @@ class Following:
 
     async def wait_until_settled_anywhere(self, run_id: str) -> None:
         """Waits until the run is over, paused or driven by no process, here or elsewhere."""
-        await self._live_runs.wait_until_settled(run_id)
+        await self._wait_until_settled_here(run_id)
         while await self._is_driven(run_id):
             if run_id not in self._live_runs.drivers:
                 await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
+            await self._wait_until_settled_here(run_id)
+
+    async def _wait_until_settled_here(self, run_id: str) -> None:
+        """Waits while this process drives the run. A driver that is cancelled to hand it over does not concern those
+        who wait for the run.
+        """
+        try:
             await self._live_runs.wait_until_settled(run_id)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if (task is not None and task.cancelling()) or not self._live_runs.was_handed_over(run_id):
+                raise
 
     async def _is_driven(self, run_id: str) -> bool:
         """True if a process drives it: perhaps it was resumed while its pause was being shown."""
@@ -116,7 +134,15 @@ class Following:
         if run_id in self._live_runs.drivers:
             return False
         row = await self.journal.row(run_id)
-        return row.status == RunStatus.RUNNING and await self._owners.is_owned(run_id)
+        return row.status == RunStatus.RUNNING and (await self._owners.is_owned(run_id) or await self._waits(row))
+
+    async def _waits(self, row: RunRow) -> bool:
+        """Whether a run without an owner is about to get one: it was handed over, or a worker is there to claim it."""
+        if self._live_runs.was_handed_over(row.run):
+            return True
+        if row.private or self._processes is None or self._live_runs.supervisor.is_set_aside(row.run):
+            return False
+        return any(each.is_worker for each in (await self._processes.overview()).processes)
 
     async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[SequencedEvent]:
         """The events of a run that this process drives."""

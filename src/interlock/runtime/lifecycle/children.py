@@ -153,6 +153,8 @@ class Children:
             status=str(RunStatus.NEW),
             created_at=self._clock.now_ms(),
             organization=crew.settings.organization or parent.row.organization,
+            rules=event.rules,
+            private=parent.row.private,
         )
         return await self._live_runs.begin_run(
             Run(crew, order.child, table=self._live_runs.table(crew, sub.crew_sha)), row, event

@@ -1,7 +1,8 @@
 """Deadlines of questions to people, in wall-clock time: they hold also for a run that no process drives.
 
 Rule 1: the engine knows how long a question may be open, the journal since when it is open.
-Rule 2: a process that claims a run checks its deadlines first. In a process that stays, an alarm does.
+Rule 2: a process that claims a run checks its deadlines first. A leader looks for questions of all runs whose deadline
+has passed (`deadline_sweeper`). Where the process that asked still lives, an alarm is more exact.
 """
 
 import logging

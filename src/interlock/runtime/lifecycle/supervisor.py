@@ -13,6 +13,7 @@ from functools import partial
 from interlock.errors import NotOwner, OwnedElsewhere, RunNotFound, StoreBroken, StoreFailed
 from interlock.ids import root_of
 from interlock.ports import Clock
+from interlock.runtime.lifecycle.set_asides import SetAsideList
 from interlock.runtime.store_retry import retry_while_store_away
 
 # How often a run may fail to be driven before it is ended.
@@ -20,9 +21,6 @@ FALLS_MAX = 3
 
 # How long to wait after a driver failed; twice as long each time.
 PAUSE_MS = 500
-
-# Runs that were set aside, with the reason; the oldest are dropped.
-ASIDE_MAX = 1_000
 
 _log = logging.getLogger("interlock")
 
@@ -35,11 +33,11 @@ class Supervisor:
         clock: Clock,
         recover: Callable[[str], Awaitable[None]],
         end: Callable[[str, Exception], Awaitable[None]],
+        asides: SetAsideList,
     ) -> None:
-        self._clock, self._recover, self._end = clock, recover, end
+        self._clock, self._recover, self._end, self.asides = clock, recover, end, asides
         self._falls: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.aside: dict[str, str] = {}
 
     def on_driver_failed(self, run_id: str, error: BaseException) -> None:
         """Plans to recover or end a run that has no driver now."""
@@ -47,30 +45,36 @@ class Supervisor:
         if not isinstance(error, Exception) or isinstance(error, NotOwner | OwnedElsewhere | RunNotFound):
             return
         if isinstance(error, StoreBroken):
-            self._set_aside(root, error)
-        elif not self._is_deciding(root):
+            _log_set_aside(root, error)
+            self.asides.add_unstored(root, str(error))
+        elif not self.is_deciding(root):
             if not (isinstance(error, StoreFailed) and error.passes):
                 self._falls[root] = self._falls.get(root, 0) + 1
             self._tasks[root] = asyncio.create_task(self._recover_or_end(root, error))
 
-    def _is_deciding(self, root: str) -> bool:
+    def is_deciding(self, root: str) -> bool:
+        """Whether a run whose driver failed waits to be recovered or ended here."""
         task = self._tasks.get(root)
         if task is not None and task.done():
             del self._tasks[root]
         return root in self._tasks
 
+    def is_set_aside(self, run_id: str) -> bool:
+        """Whether a process could not drive the run, as far as this one knows."""
+        return root_of(run_id) in self.asides.reasons
+
     def on_run_settled(self, run_id: str) -> None:
         """Forgets the failures of a run that is paused or over."""
         self._falls.pop(run_id, None)
-        self._is_deciding(run_id)
+        self.is_deciding(run_id)
 
     async def wait_until_decided(self, run_id: str) -> bool:
         """Waits until a run whose driver failed is recovered, ended or set aside; whether it had to wait."""
         root = root_of(run_id)
-        if not self._is_deciding(root):
+        if not self.is_deciding(root):
             return False
         await asyncio.shield(self._tasks[root])
-        self._is_deciding(root)
+        self.is_deciding(root)
         return True
 
     async def stop(self) -> None:
@@ -88,17 +92,13 @@ class Supervisor:
         except (NotOwner, OwnedElsewhere, RunNotFound):
             return
         except Exception as hindrance:  # any error: the run cannot be driven, and users must see it
-            self._set_aside(root, hindrance)
-
-    def _set_aside(self, root: str, error: Exception) -> None:
-        self.record_set_aside(root, str(error))
-        _log.error("run %s cannot be driven here and is set aside: %s", root, error)
-
-    def record_set_aside(self, root: str, reason: str) -> None:
-        while len(self.aside) >= ASIDE_MAX:
-            del self.aside[next(iter(self.aside))]
-        self.aside[root] = reason
+            _log_set_aside(root, hindrance)
+            await self.asides.add(root, str(hindrance))
 
     def on_run_driven(self, run_id: str) -> None:
         """Forgets that a run was set aside: it is driven again."""
-        self.aside.pop(run_id, None)
+        self.asides.remove(run_id)
+
+
+def _log_set_aside(root: str, error: Exception) -> None:
+    _log.error("run %s cannot be driven here and is set aside: %s", root, error)

@@ -44,6 +44,7 @@ CODES: dict[str, tuple[int, str]] = {
     "too-many-requests": (429, "Too many requests with this key"),
     "too-much-unread": (429, "Too many answers to this key are unread"),
     "too-many-failures": (429, "Too many wrong keys from this address"),
+    "too-many-queued": (429, "Too many runs wait for a worker"),
     "too-many-streams": (429, "Too many event streams are open"),
     "draining": (503, "The server is stopping"),
     "admission-closed": (503, "New work is refused while the disk is full"),
@@ -88,7 +89,13 @@ CODES: dict[str, tuple[int, str]] = {
 }
 
 # Seconds after which to retry, unless the refusal has its own.
-RETRY_AFTER_S = {"store-failed": 1, "storage-full": 5, "request-in-progress": 1, "order-pending": 1}
+RETRY_AFTER_S = {
+    "store-failed": 1,
+    "storage-full": 5,
+    "request-in-progress": 1,
+    "order-pending": 1,
+    "too-many-queued": 5,
+}
 
 
 def status_of(error: InterlockError) -> int:

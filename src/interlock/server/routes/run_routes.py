@@ -164,7 +164,9 @@ def _add_start_routes(router: APIRouter, service: Service) -> None:
         response_model=RunDetail,
         responses={
             **STARTED_RESPONSE,
-            **refusals_of_write("crew-not-served", "unsound-crew", "usage-error", *RUN_CODES, "journal-diverged"),
+            **refusals_of_write(
+                "crew-not-served", "unsound-crew", "usage-error", "too-many-queued", *RUN_CODES, "journal-diverged"
+            ),
         },
         dependencies=[Depends(require_scope("run", by_crew=True))],
     )

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interlock.compose.interlock import Interlock
-from interlock.compose.recovery import run_pages
 from interlock.compose.usage import DAY_MS, CostReport
+from interlock.compose.working.recovery import run_pages
 from interlock.engine.budgets.usage import NO_SAVINGS
 from interlock.engine.events import Usage
 from interlock.engine.to_plain import to_plain

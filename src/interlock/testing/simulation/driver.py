@@ -11,7 +11,7 @@ from interlock.engine.events import ExternalSent
 from interlock.engine.flow.parking import PARKED
 from interlock.errors import InterlockError, StoreFailed
 from interlock.ports import Record, RunRow, subscriptions_of_file
-from interlock.runtime.calls.external_signals import PAUSES_MS
+from interlock.runtime.calls.external_signals import LATER_MS, PAUSES_MS
 from interlock.runtime.runner import row_of
 from interlock.testing.simulation.fault_phase import FaultPhase
 from interlock.testing.simulation.simulated_loop import SimulationStuck
@@ -169,9 +169,13 @@ class SimulationDriver:
     async def _check_side_effects(self) -> None:
         """Without faults every signal is delivered by now, and every reservation settled."""
         world, storage, checker = self.world, self.world.shared_storage, self.world.checker
-        await world.living_process()
-        if await storage.signals_to_deliver():
-            await world.clock.sleep(OUT_MS)
+        process = await world.living_process()
+        for wait_ms in (OUT_MS, LATER_MS + OUT_MS):  # the second if the clock was set back
+            if await storage.signals_to_deliver():
+                await process.ask(process.runner.external_sender.resend_pending())  # as one that stays does
+                await world.clock.sleep(wait_ms)
+                await process.ask(process.runner.external_sender.resend_pending())
+                await world.clock.sleep(OUT_MS)
         journals = [await storage.records(run) for run in checker.runs if await world.records_of(run)]
         events = [event for journal in journals for record in journal for event in record.events]
         past = [event for record in world.plan.past for event in record.events]

@@ -56,6 +56,8 @@ class FaultPhase:
                 await process.ask(process.runner.cancel(world.crew, world.run, by="simulation"))
         elif faults.parked and world.injector.should_inject(faults.parked):
             await self._park(process)
+        elif faults.lease_lost and world.injector.should_inject(faults.lease_lost):
+            process.lose_lease()
         elif faults.hour_away and world.injector.should_inject(faults.hour_away):
             await self._take_store_away(process)
 

@@ -14,8 +14,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     its runs, then comes back), `duplicate` (a reply is delivered again), `clock_jump` (up to two hours either way),
     `answered` (a person answers an open wait), `repeated` (the same answer is sent up to a hundred times in parallel),
     `cancelled`, `parked` (a person stops the process, and resumes the run later), `hour_away` (the store is unavailable
-    for an hour), `messaged` (the host sends a message of a type that it has registered). The last three are off by
-    default.
+    for an hour), `messaged` (the host sends a message of a type that it has registered), `lease_lost` (the lease of the
+    process ends while it works, and it notices). The last four are off by default.
     """
 
     crash: float = 0.02
@@ -35,6 +35,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     parked: float = 0
     hour_away: float = 0
     messaged: float = 0
+    lease_lost: float = 0
     moments: int = 12
     crashes_max: int = 6
 

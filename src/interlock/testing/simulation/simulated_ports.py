@@ -16,6 +16,8 @@ from interlock.ports import (
     NO_WRITES,
     AppendResult,
     AtomicWrites,
+    ClaimedRun,
+    ClaimRequest,
     Delta,
     Grant,
     Model,
@@ -30,6 +32,7 @@ from interlock.ports import (
     RunOrder,
     RunRow,
     RunSnapshot,
+    SetAside,
     Settlement,
     StoredRecord,
 )
@@ -73,6 +76,7 @@ class Gate(Protocol):
     injector: FaultInjector
     clock: SimulatedClock
     listens: bool
+    is_fenced: bool
 
     def boundary(self, name: str) -> None:
         """Marks a place where the process may die; raises if it is dead already."""
@@ -86,9 +90,11 @@ class SimulatedStore:
         self._gate, self._memory = gate, memory
         self.bus = SimulatedBus(gate, memory)
 
-    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+    async def create(
+        self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES, *, owned: bool = True
+    ) -> AppendResult:
         async def create_run(row: RunRow, record: Record, also: AtomicWrites) -> AppendResult:
-            appended = await self._memory.create(row, record, also)
+            appended = await self._memory.create(row, record, also, owned=owned)
             self._gate.checker.on_run_begun(row.run, row.crew_sha, self._gate.number)
             return appended
 
@@ -104,6 +110,16 @@ class SimulatedStore:
     async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         await self._cross_line("read")
         return await self._memory.signals_to_deliver(run)
+
+    async def claim_signals(
+        self, at: int, limit: int, run: str | None = None, sending: Collection[str] | None = None
+    ) -> Sequence[OutgoingSignal]:
+        await self._cross_line("claim signals")
+        return await self._memory.claim_signals(at, limit, run, sending)
+
+    async def put_off(self, key: str, attempts: int, due_at: int) -> None:
+        await self._cross_line("put off a signal")
+        await self._memory.put_off(key, attempts, due_at)
 
     async def ack_outgoing(self, key: str) -> None:
         await self._cross_line("delivered")
@@ -135,6 +151,28 @@ class SimulatedStore:
         epoch = await self._memory.claim(run)
         self._gate.checker.on_run_claimed(run, self._gate.number)
         return epoch
+
+    async def claim_some(self, request: ClaimRequest) -> Sequence[ClaimedRun]:
+        await self._cross_line("claim some")
+        claimed = await self._memory.claim_some(request)
+        for each in claimed:
+            self._gate.checker.on_run_claimed(each.run, self._gate.number)
+            await self._cross_line("claimed")
+        return claimed
+
+    def has_lease(self) -> bool:
+        return self._memory.has_lease()
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        self._memory.on_lost(callback)
+
+    async def set_aside(self, run: str, reason: str, at: int) -> SetAside:
+        await self._cross_line("set aside")
+        return await self._memory.set_aside(run, reason, at)
+
+    async def set_asides(self, limit: int) -> Sequence[SetAside]:
+        await self._cross_line("read")
+        return await self._memory.set_asides(limit)
 
     async def release(self, run: str) -> None:
         await self._cross_line("release")
@@ -266,6 +304,8 @@ class SimulatedModel:
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         gate = self._gate
         gate.boundary("ask")
+        if gate.is_fenced:
+            gate.checker.report_violation("no effect starts without a lease", f"call {request.key} is made")
         gate.watch.on_call_started(gate.number, "model", request.key)
         gate.checker.on_call_started(gate.number, "model", request.key, repeatable=True)
         gate.checker.on_request(request)

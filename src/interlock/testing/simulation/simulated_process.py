@@ -19,6 +19,7 @@ from interlock.runtime.calls.external_signals import ExternalSignal
 from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.runner import Runner
+from interlock.testing.memory_owners import MemoryLeaders
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.invariants import InvariantChecker
@@ -28,6 +29,9 @@ from interlock.testing.simulation.simulated_ports import FaultInjector, Simulate
 from interlock.testing.simulation.simulated_tools import SimulatedToolbox
 
 T = TypeVar("T")
+
+# Runs that a process claims at once.
+RECOVERED_MAX = 100
 
 # The longest time of a host's callback, in milliseconds of virtual time.
 HOST_MS = 300
@@ -92,7 +96,7 @@ class Process:
         self.checker, self.injector, self.listens = environment.checker, environment.injector, environment.listens
         self.watch = environment.watch
         self.lane = Lane()
-        self.is_dead = False
+        self.is_dead = self.is_fenced = False
         self.died: asyncio.Future[None] = self.loop.create_future()
         self._context = self.lane.context()
         self.store = SimulatedStore(self, memory)
@@ -102,6 +106,7 @@ class Process:
             orders=self.store,
             budgets=self.store,
             outbox=self.store,
+            leaders=MemoryLeaders(memory),
             bus=self.store.bus,
             clock=self.clock,
             model_for=lambda crew, agent, _run: SimulatedModel(self, plan.model_for(crew, agent)),
@@ -118,11 +123,15 @@ class Process:
         )
 
     async def boot(self, crew: CrewDefinition) -> None:
-        """Starts the runner, and recovers every run whose owner is gone."""
+        """Starts the runner, and recovers every run that waits for a driver."""
         await self.ask(self.runner.__aenter__())
-        for row in await self.ask(self.store.rows(status="running", nested=False)):
-            await self.ask(self.runner.recover(crew, row.run))
-        await self.ask(self.runner.resend_pending_signals())
+        for each in await self.ask(self.runner.live_runs.claim_waiting(RECOVERED_MAX)):
+            await self.ask(self._recover_claimed(crew, each.run))
+        await self.ask(self.runner.external_sender.resend_pending())
+
+    async def _recover_claimed(self, crew: CrewDefinition, run_id: str) -> None:
+        await self.runner.recover(crew, run_id)
+        await self.runner.live_runs.give_up_claim(run_id)
 
     async def ask(self, work: Coroutine[Any, Any, T], within_ms: int | None = None) -> T:
         task: asyncio.Task[T] = self.loop.create_task(work, context=self._context.copy())
@@ -156,6 +165,13 @@ class Process:
         """Stalls the process for so long that others may claim its runs."""
         self.checker.record_fault(f"process {self.number} stands still")
         self.lane.is_stopped = True
+        self.memory.expire()
+
+    def lose_lease(self) -> None:
+        """Ends the lease: the process notices at once, and others may claim its runs from now on."""
+        self.checker.record_fault(f"process {self.number} loses its lease")
+        self.is_fenced = True
+        self.call_inside(self.memory.lose_lease)
         self.memory.expire()
 
     def resume(self) -> None:

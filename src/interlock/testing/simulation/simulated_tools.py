@@ -53,6 +53,8 @@ class SimulatedToolbox:
     async def run(self, call: ToolCall) -> str:
         gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("tool")
+        if gate.is_fenced:
+            gate.checker.report_violation("no effect starts without a lease", f"tool {name} runs in call {key}")
         repeatable = self._tools.is_idempotent(name)
         gate.watch.on_call_started(gate.number, "tool", key)
         gate.checker.on_call_started(gate.number, "tool", key, repeatable=repeatable)

@@ -80,8 +80,8 @@ class SimulatedWorld:
             return ()
 
     async def living_process(self) -> Process:
-        """The current process, or the next one if it is dead or stalled."""
-        while not self.processes or self.processes[-1].is_dead or self.processes[-1] in self.stalled:
+        """The current process, or the next one if it is dead, stalled or without a lease."""
+        while not self.processes or not self._works(self.processes[-1]):
             await self.clock.sleep(self.chance.randrange(MOMENT_MS))
             await self.check_journals()
             listens = any(each.subscriptions for each in self.crew.whole_tree())
@@ -95,6 +95,9 @@ class SimulatedWorld:
                 continue
             self.resume_one_stalled()
         return self.processes[-1]
+
+    def _works(self, process: Process) -> bool:
+        return not (process.is_dead or process.is_fenced or process in self.stalled)
 
     async def recover_if_undriven(self) -> None:
         """Recovers the run if no process drives it because its driver gave up."""

@@ -1,37 +1,37 @@
 """All broadcasts in the order of positions: rows of `broadcasts` and `lifecycle`, and those derived from records.
 
-Rule 1: a row holds one broadcast or several, and has the position of its last one; the others are before it.
-Rule 2: rows are read one at a time. A damaged row hides no other, and the doctor names it.
+`store_rules/broadcast_rows` has the rules.
 """
 
 import heapq
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from enum import IntEnum
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
-from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, first_record_after
 from interlock.adapters.sqlite.bus.record_presence import (
     SELECT_AT,
-    PresentRecord,
     presence_below,
     presence_from,
     read_presence,
 )
 from interlock.adapters.sqlite.runs.places import newest_position, position_at
 from interlock.adapters.sqlite.sealed_tables import intact_condition
-from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.adapters.store_rules.broadcast_rows import (
+    BroadcastRow,
+    PresentRecord,
+    RowKind,
+    newest_in_rows,
+    page_of_rows,
+    position_before_newest_in_rows,
+)
+from interlock.adapters.store_rules.positions import before_others, end_of_derived, first_record_after
 from interlock.broadcast.naming import NAME_CHARS, place_in_series
-from interlock.broadcast.pattern import matches
-from interlock.broadcast.presence import PresenceChange, broadcasts_of, decode_presence, presence_series
-from interlock.broadcast.record import Broadcast, decode_broadcast, encode_broadcast
-from interlock.limits import PAGE_BYTES_MAX
+from interlock.broadcast.presence import presence_series
+from interlock.broadcast.record import Broadcast
 
 INTACT_BROADCAST = intact_condition("broadcasts")
 
@@ -42,81 +42,6 @@ _STORED = (
 _NEWEST = "coalesce((select max(position) from {}), 0)"
 _NEWEST_STORED = f"select max({_NEWEST.format('broadcasts')}, {_NEWEST.format('lifecycle')})"
 _LAST_POSITION = 2**63 - 1
-# A derived broadcast has no size of its own; this is that of its line, more or less.
-_DERIVED_BYTES = 120
-
-
-class RowKind(IntEnum):
-    """Where a row is: one broadcast, changes of presence, or changes of presence in a record."""
-
-    BROADCAST = 0
-    LIFECYCLE = 1
-    RECORD = 2
-
-
-class BroadcastRow(NamedTuple):
-    """A row of broadcasts, not yet verified; `record` is that of the kind `RECORD`, which has no crc and body here."""
-
-    position: int
-    crc: int
-    body: bytes
-    kind: int
-    record: PresentRecord | None = None
-
-    @property
-    def presence(self) -> PresenceChange | None:
-        """The changes of presence in it; None if they are damaged."""
-        if self.record is not None:
-            return self.record.change
-        if crc_as_int32(self.body, self.position) != self.crc:
-            return None
-        try:
-            return decode_presence(self.body)
-        except ValueError:
-            return None
-
-    @property
-    def broadcasts(self) -> list[tuple[int, Broadcast]]:
-        """The broadcasts in it, each with its position; none if it is damaged."""
-        if self.kind == RowKind.BROADCAST:
-            broadcast = broadcast_from_row(self.position, self.crc, self.body)
-            return [(self.position, broadcast)] if broadcast is not None else []
-        presence = self.presence
-        found = broadcasts_of(presence) if presence is not None else []
-        return list(enumerate(found, self.position - len(found) + 1))
-
-    @property
-    def lines(self) -> list[tuple[int, bytes]]:
-        """The same as lines of JSON, without line ends."""
-        if self.kind == RowKind.BROADCAST:
-            return [(self.position, self.body)] if crc_as_int32(self.body, self.position) == self.crc else []
-        return [(at, encode_broadcast(each)) for at, each in self.broadcasts]
-
-    @property
-    def age(self) -> BroadcastAge:
-        if self.record is not None and self.record.agents is not None:
-            return BroadcastAge(self.position, self.record.agents.broadcast_count, self.record.at)
-        found = self.broadcasts
-        return BroadcastAge(self.position, len(found), found[0][1].created_at if found else None)
-
-    @property
-    def is_damaged(self) -> bool:
-        return self.presence is None if self.kind != RowKind.BROADCAST else not self.broadcasts
-
-
-def crc_as_int32(body: bytes, salt: int = 0) -> int:
-    crc = (crc32(body) ^ salt ^ salt >> 32) & 0xFFFF_FFFF
-    return crc - 0x1_0000_0000 if crc & 0x8000_0000 else crc
-
-
-def broadcast_from_row(position: int, crc: int, body: bytes) -> Broadcast | None:
-    """A broadcast; None if it is damaged."""
-    if crc_as_int32(body, position) != crc:
-        return None
-    try:
-        return decode_broadcast(body)
-    except ValueError:
-        return None
 
 
 def rows_after(connection: sqlite3.Connection, position: int) -> Iterator[BroadcastRow]:
@@ -183,37 +108,15 @@ def _rows_with_ids(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterat
 
 
 def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -> list[Broadcast]:
-    found = (each for row in rows_below(connection) for _, each in reversed(row.broadcasts))
-    chosen = (each for each in found if pattern is None or matches(pattern, each.type))
-    return list(islice(chosen, limit))[::-1]
+    return newest_in_rows(rows_below(connection), limit, pattern)
 
 
 def position_before_newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -> int:
-    """The position before the newest `limit` broadcasts; holds one row at a time."""
-    position, left = head(connection), limit
-    for row in rows_below(connection):
-        for at, broadcast in reversed(row.broadcasts):
-            if left == 0:
-                return position
-            if pattern is None or matches(pattern, broadcast.type):
-                left -= 1
-            position = at - 1
-    return position
+    return position_before_newest_in_rows(rows_below(connection), head(connection), limit, pattern)
 
 
 def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
-    return list(islice(_first_page_of_rows(rows_after(connection, position), position), limit))
-
-
-def _first_page_of_rows(rows: Iterable[BroadcastRow], position: int) -> Iterator[tuple[int, Broadcast]]:
-    """The broadcasts in rows, until there is a page of them."""
-    size = 0
-    for row in rows:
-        found = [each for each in row.broadcasts if each[0] > position]
-        yield from found
-        size += max(len(row.body), _DERIVED_BYTES * len(found)) if found else 0
-        if size >= PAGE_BYTES_MAX:
-            return
+    return page_of_rows(rows_after(connection, position), position, limit)
 
 
 def damage_in_broadcasts(connection: sqlite3.Connection) -> list[str]:

@@ -22,7 +22,7 @@ from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, encode_broadcast
 from interlock.broadcast.subscriptions import AgentSubscription
-from interlock.ports import Activity, BroadcastOutcome, Delivery, InboxClaim, PruneResult
+from interlock.ports import Activity, BroadcastOutcome, Delivery, InboxClaim, PruneResult, Topic
 
 # How often the bus checks for broadcasts and schedules of other processes of the data folder.
 POLL_S = 0.25
@@ -43,8 +43,12 @@ class SqliteBus:
     def version(self) -> int | None:
         return self._store.version()
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Checks four times a second for commits of other processes."""
+    @property
+    def tells_claims(self) -> bool:
+        return False
+
+    def watch(self, changed: Callable[[], None], about: Topic = "all") -> Callable[[], None]:
+        """Checks four times a second for commits of other processes, of any topic."""
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None
         seen = self.version()

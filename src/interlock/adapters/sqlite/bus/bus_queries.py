@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.adapters.sqlite.bus.announcements import INTACT_BROADCAST, broadcast_from_row, crc_as_int32
+from interlock.adapters.sqlite.bus.announcements import INTACT_BROADCAST
 from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.adapters.store_rules.broadcast_rows import broadcast_from_row, crc_as_int32
 from interlock.adapters.store_rules.byte_pages import first_page
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.record import ReceivedBroadcast

@@ -9,7 +9,6 @@ from itertools import islice
 
 from interlock.adapters.sqlite.bus.active_agents import SqliteActiveAgents
 from interlock.adapters.sqlite.bus.announcements import (
-    crc_as_int32,
     newest_row,
     newest_stored,
     presence_positions,
@@ -28,12 +27,13 @@ from interlock.adapters.sqlite.bus.bus_queries import (
     subscriptions,
 )
 from interlock.adapters.sqlite.bus.change_counts import increment_change_count
-from interlock.adapters.sqlite.bus.positions import before_others, end_of_derived, record_at
 from interlock.adapters.sqlite.bus.record_presence import SELECT_AT, read_presence
 from interlock.adapters.sqlite.runs.places import newest_position, positions_after
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules.broadcast_rows import crc_as_int32
 from interlock.adapters.store_rules.bus_tables import AgentsWithHops, BroadcastAge
+from interlock.adapters.store_rules.positions import before_others, end_of_derived, record_at
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.presence import PresenceChange, broadcasts_of, encode_presence
 from interlock.broadcast.record import Broadcast, ReceivedBroadcast, encode_broadcast

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
-from interlock.adapters.sqlite.bus.positions import end_of_derived
 from interlock.adapters.sqlite.bus.record_presence import presence_column
 from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules.positions import end_of_derived
 from interlock.broadcast.presence import PresenceChange
 from interlock.broadcast.record import Emission
 from interlock.ports import NO_BROADCASTS, AtomicWrites, BroadcastOutcome, Record, RunRow

@@ -10,16 +10,15 @@ Rule 3: a damaged one is left out, and the doctor reports it.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from interlock.adapters.sqlite.bus.change_counts import PRESENCE_FILLED, PRESENCE_NEWEST, change_count_or_none
+from interlock.adapters.store_rules.broadcast_rows import PresentRecord
 from interlock.adapters.store_rules.bus_tables import AgentsWithHops
 from interlock.adapters.store_rules.record_format import decode_record
 from interlock.broadcast.presence import (
-    PresenceChange,
     RecordPresence,
-    change_in_record,
     decode_record_presence,
     encode_record_presence,
 )
@@ -44,21 +43,6 @@ _SELECT_DOWN = _SELECT.format("position between ? and ?", "desc")
 SELECT_AT = _SELECT.format("position = ?", "")
 
 
-class PresentRecord(NamedTuple):
-    """The presence of a record; `agents` is None if it is damaged."""
-
-    position: int
-    run: str
-    crew: str
-    seq: int
-    at: int
-    agents: RecordPresence | None
-
-    @property
-    def change(self) -> PresenceChange | None:
-        return change_in_record(self.run, self.seq, self.at, self.agents) if self.agents is not None else None
-
-
 def presence_column(
     ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...], number: int, record: Record
 ) -> bytes | int:
@@ -68,16 +52,22 @@ def presence_column(
         return TOLD
     names = [tuple([agent for agent, _ in each]) for each in (ended, begun)]
     quiet = tuple([place for place, agent in enumerate(changed) if not agent])
-    agents = RecordPresence(names[0], names[1], quiet)
-    body = record.at.to_bytes(_TIME_BYTES) + encode_record_presence(agents)
-    return _crc_of(body, number, record.seq).to_bytes(_CRC_BYTES) + body
+    return write_presence(record.at, RecordPresence(names[0], names[1], quiet), number, record.seq)
+
+
+def write_presence(at: int, agents: RecordPresence, number: int, seq: int) -> bytes:
+    """The column where it is written out."""
+    body = at.to_bytes(_TIME_BYTES) + encode_record_presence(agents)
+    return _crc_of(body, number, seq).to_bytes(_CRC_BYTES) + body
 
 
 def read_presence(connection: sqlite3.Connection, query: str, *values: int) -> Iterator[PresentRecord]:
     """The records with presence, one at a time."""
     with closing(connection.execute(query, values)) as found:
         for position, run, crew, number, seq, presence, crc, body in found:
-            known = _from_events(number, seq, crc, body) if presence == TOLD else _from_column(presence, number, seq)
+            known = (
+                _from_events(number, seq, crc, body) if presence == TOLD else presence_in_column(presence, number, seq)
+            )
             yield PresentRecord(position, run, crew, seq, *known)
 
 
@@ -113,7 +103,8 @@ def _from_events(number: int, seq: int, crc: int, body: bytes) -> tuple[int, Rec
     return record.at, RecordPresence(*agents_in_record(record.events))
 
 
-def _from_column(presence: Any, number: int, seq: int) -> tuple[int, RecordPresence | None]:
+def presence_in_column(presence: Any, number: int, seq: int) -> tuple[int, RecordPresence | None]:
+    """Time and agents of a column that is written out; None in place of the agents if it is damaged."""
     if not isinstance(presence, bytes):
         return 0, None
     body = presence[_CRC_BYTES:]

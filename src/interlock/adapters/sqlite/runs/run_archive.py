@@ -55,7 +55,7 @@ def delete(
     delete_run_records(connection, found.number)
     tombstones.replace_with_tombstone(connection, found.number, left)
     question_rows.delete_questions(connection, run)
-    for table in ("spent", "outbox", "active", "orders", "approvals", "revoked_approvals"):
+    for table in ("spent", "outbox", "active", "orders", "approvals", "revoked_approvals", "set_asides"):
         connection.execute(f"delete from {table} where run = ?", (run,))  # noqa: S608 - constants
     return left
 

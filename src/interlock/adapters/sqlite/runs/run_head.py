@@ -17,11 +17,14 @@ from interlock.errors import DamagedRun
 from interlock.ports import RunRow
 
 COLUMNS = (
-    "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
+    "run, crew, crew_sha, created_at, continues, organization, rules, format, private, owner, epoch, "
+    "status, reason, agent, seq, updated_at, "
     "calls, input_tokens, output_tokens, cost_micros, link, unpriced_calls, "
     "cache_read_tokens, cache_write_tokens, reasoning_tokens"
 )
-FIXED = 8  # the first columns, which an append does not change
+FIXED = 11  # the first columns, which an append does not change
+NEEDS = slice(6, 9)  # those that say what a process must know to drive the run
+_FIRST_NEEDS = (1, 1, 0)
 # An append, or filling, changes the rest. The status is apart because it is indexed and seldom changes.
 UPDATE_ROW = (
     "update runs set reason = ?, agent = ?, seq = ?, updated_at = ?,"
@@ -30,7 +33,7 @@ UPDATE_ROW = (
     " where number = ? and owner = ? and epoch = ?"
 )
 UPDATE_STATUS = "update runs set status = ? where number = ?"
-INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 24)})"  # noqa: S608 - constants
+INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 27)})"  # noqa: S608 - constants
 SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
 
 _encode = msgspec.json.Encoder().encode
@@ -46,6 +49,9 @@ class RunHead(NamedTuple):
     created_at: int
     continues: str
     organization: str
+    rules: int
+    format: int
+    private: int
     owner: str
     epoch: int
     status: str
@@ -103,6 +109,9 @@ class RunHead(NamedTuple):
             updated_at=self.updated_at,
             continues=self.continues,
             organization=self.organization,
+            rules=self.rules,
+            format=self.format,
+            private=bool(self.private),
             usage=self.usage,
         )
 
@@ -132,8 +141,14 @@ def row_crc(number: int, values: Sequence[object]) -> int:
 
 
 def _crc_of_fixed(number: int, values: Sequence[object]) -> int:
-    """The crc of the start of the row's JSON, up to the first column that an append changes."""
-    return crc32(_encode((number, *values[:FIXED]))[:-1])
+    """The crc of the start of the row's JSON, up to the first column that an append changes.
+
+    The columns of `NEEDS` are left out while they are as in the first version: rows older than them have the same crc.
+    """
+    fixed = values[:FIXED]
+    if tuple(fixed[NEEDS]) == _FIRST_NEEDS:
+        fixed = (*fixed[: NEEDS.start], *fixed[NEEDS.stop :])
+    return crc32(_encode((number, *fixed))[:-1])
 
 
 def crc_with_changing(fixed: int, changing: Sequence[object]) -> int:

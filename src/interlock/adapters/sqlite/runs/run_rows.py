@@ -89,7 +89,7 @@ def append(
     if head.epoch == row.epoch and head.seq == record.last_seq:
         position = _position_of(connection, head.number, record.seq, body)
         if position is not None:
-            return _finish_append(connection, cache, row, also, position, NO_PRESENCE)
+            return _finish_append(connection, cache, row, also.to_repeat(), position, NO_PRESENCE)
     record_format.require_next(head.tip, row, record)
     connection.execute(UPDATE_ROW, head.row_update())
     known = LiveHead(head, head.as_row())
@@ -188,7 +188,8 @@ def insert_record(
 
 def insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str) -> RunHead:
     values = (
-        *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization, owner, tip.epoch),
+        *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization),
+        *(row.rules, row.format, int(row.private), owner, tip.epoch),
         *row_values(row.status, row.reason, row.agent, tip.seq, row.updated_at, row.usage, tip.link),
     )
     number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]

@@ -38,11 +38,12 @@ def replace_with_tombstone(connection: sqlite3.Connection, number: int, left: To
     connection.execute("delete from runs where number = ?", (number,))
     connection.execute(
         "insert into tombstones (run, crew, seq, link, deleted_at, crc) values (?, ?, ?, ?, ?, ?)",
-        (left.run, left.crew, left.seq, left.link, left.deleted_at, _crc(left)),
+        (left.run, left.crew, left.seq, left.link, left.deleted_at, tombstone_crc(left)),
     )
 
 
-def _crc(left: Tombstone) -> int:
+def tombstone_crc(left: Tombstone) -> int:
+    """The crc that is stored with it."""
     return crc32(_encode((left.run, left.crew, left.seq, left.link, left.deleted_at)))
 
 
@@ -53,7 +54,7 @@ def tombstones(connection: sqlite3.Connection) -> list[Tombstone]:
 
 def _tombstone_from_row(run: str, crew: str, seq: int, link: bytes, deleted_at: int, crc: int) -> Tombstone:
     left = Tombstone(run=run, crew=crew, seq=seq, link=link, deleted_at=deleted_at)
-    if _crc(left) != crc:
+    if tombstone_crc(left) != crc:
         raise DamagedRun(run, "the crc of its tombstone does not match")
     return left
 

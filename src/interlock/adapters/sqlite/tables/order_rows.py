@@ -5,6 +5,7 @@ Rule 2: a damaged row is never returned: no process carries it out, and its send
 """
 
 import sqlite3
+from collections.abc import Callable
 
 import msgspec
 
@@ -36,6 +37,16 @@ def post(connection: sqlite3.Connection, *, order: RunOrder) -> OrderReceipt:
 
 def too_many_orders_error(run: str) -> UsageError:
     return UsageError(f"run '{run}' has {ORDERS_PER_RUN_MAX} open orders; check the process that drives it")
+
+
+def orders_without_owner(connection: sqlite3.Connection, *, is_alive: Callable[[str], bool]) -> list[RunOrder]:
+    """Those for runs without a living owner."""
+    owners = connection.execute(
+        "select distinct runs.owner from orders join runs on runs.run in (orders.run, orders.root)"
+        " where orders.outcome = x''"
+    ).fetchall()
+    found = [order for (owner,) in owners if not is_alive(owner) for order in orders_for(connection, owner=owner)]
+    return list({order.key: order for order in sorted(found, key=lambda order: order.at)}.values())
 
 
 def orders_for(connection: sqlite3.Connection, *, owner: str) -> list[RunOrder]:

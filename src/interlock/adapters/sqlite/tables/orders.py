@@ -12,7 +12,7 @@ from interlock.adapters.sqlite.runs.run_head import read_stored_head
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables import order_rows
-from interlock.ports import OrderOutcome, OrderReceipt, RunOrder
+from interlock.ports import NO_OWNER, OrderOutcome, OrderReceipt, RunOrder
 
 
 class SqliteOrders:
@@ -33,7 +33,10 @@ class SqliteOrders:
         return await self._store.write(f"post an order for run '{order.run}'", work, len(order.body))
 
     async def orders_for(self, owner: str) -> Sequence[RunOrder]:
-        return await self._store.read("read orders", partial(order_rows.orders_for, owner=owner))
+        if owner != NO_OWNER:
+            return await self._store.read("read orders", partial(order_rows.orders_for, owner=owner))
+        work = partial(order_rows.orders_without_owner, is_alive=self._store.is_alive)
+        return await self._store.read("read orders that no process takes", work)
 
     async def outcome(self, key: str) -> OrderOutcome | None:
         return await self._store.read("read the outcome of an order", partial(order_rows.outcome, key=key))

@@ -31,8 +31,8 @@ def store_questions(connection: sqlite3.Connection, asking: RunQuestions) -> Non
     delete_questions(connection, asking.run)
     bodies = [(question, _encode(question)) for question in asking.questions]
     connection.executemany(
-        "insert into questions (token, run, since, body, crc) values (?, ?, ?, ?, ?)",
-        [(question.token, question.run, question.since, body, crc32(body)) for question, body in bodies],
+        "insert into questions (token, run, since, until, body, crc) values (?, ?, ?, ?, ?, ?)",
+        [(each.token, each.run, each.since, each.until, body, crc32(body)) for each, body in bodies],
     )
 
 
@@ -112,3 +112,11 @@ def open_questions(
     with closing(connection.execute(query, values)) as found:
         page = [_decode(body) for body in first_page(islice(intact_bodies(found), limit), len)]
     return page, left_out > 0
+
+
+def overdue_questions(connection: sqlite3.Connection, *, at: int, limit: int) -> list[OpenQuestion]:
+    query = (
+        f"select body from questions where until > 0 and until <= ? and not {_damage_condition('questions')}"  # noqa: S608 - constants
+        " order by until, token limit ?"
+    )
+    return [_decode(body) for (body,) in connection.execute(query, (at, limit)).fetchall()]

@@ -26,6 +26,10 @@ class QuestionTables(Database):
         self._met_damaged_question |= has_damage
         return page
 
+    async def overdue_questions(self, at: int, limit: int) -> Sequence[OpenQuestion]:
+        work = partial(question_rows.overdue_questions, at=at, limit=limit)
+        return await self.read("list overdue questions", work)
+
     async def runs_without_question_list(self) -> Sequence[str]:
         work = partial(question_rows.runs_without_question_list, is_doubted=self._met_damaged_question)
         return await self.read("list runs with unknown questions", work)

@@ -10,10 +10,11 @@ from typing import Any
 from interlock.adapters.sqlite.database import Database
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.adapters.sqlite.tables.leaders import require_leader
 from interlock.adapters.store_rules.byte_pages import first_page
 from interlock.errors import DamagedRow
 from interlock.limits import DEAD_LETTERS_MAX
-from interlock.ports import IdempotentRequest, WebhookDelivery
+from interlock.ports import IdempotentRequest, Leadership, WebhookDelivery
 
 _log = logging.getLogger("interlock")
 
@@ -80,8 +81,18 @@ class ServerTables(Database):
 
         return await self.read("read the position of a webhook", work)
 
-    async def enqueue_deliveries(self, hook: str, position: int, deliveries: Sequence[WebhookDelivery]) -> None:
+    async def start_hook(self, hook: str, position: int) -> None:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:
+            query = "insert or ignore into webhook_cursors (hook, position) values (?, ?)"
+            connection.execute(query, (hook, position))
+
+        await self.write("store the first position of a webhook", work)
+
+    async def enqueue_deliveries(
+        self, hook: str, position: int, deliveries: Sequence[WebhookDelivery], leader: Leadership
+    ) -> None:
+        def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:
+            require_leader(connection, leader)
             connection.executemany(
                 "insert or ignore into webhook_letters (hook, key, body, attempts, due_at, dead, error)"
                 " values (?, ?, ?, 0, ?, 0, '')",

@@ -21,6 +21,7 @@ from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock, RunHandle
 from interlock.compose.run_ids import resolve_run_id
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs
+from interlock.compose.upkeep.logical_backup import has_many_runs, import_backup
 from interlock.errors import UsageError
 from interlock.ports import StoredRecord, Tombstone
 
@@ -139,11 +140,21 @@ def export(run_id: str, file: str, data: str) -> None:
 def import_(file: str, data: str) -> None:
     """Import a run and the runs of its sub-crews from FILE (- is standard input).
 
-    The import is refused if an id exists or the file is damaged.
+    The import is refused if an id exists or the file is damaged. Of a file of 'backup --logical' every run is imported
+    that the store does not have.
     """
     try:
+        if file != "-" and has_many_runs(Path(file)):
+            _import_all(Path(file), data)
+            return
         body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     row = with_interlock(data, lambda box: import_run(box, body, file))
     click.echo(f"imported {row.run}, {row.status}")
+
+
+def _import_all(file: Path, data: str) -> None:
+    found = with_interlock(data, lambda box: import_backup(box, file))
+    there = f", {found.there} were there already" if found.there else ""
+    click.echo(f"imported {found.done} {'run' if found.done == 1 else 'runs'}{there}")

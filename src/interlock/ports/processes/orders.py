@@ -5,6 +5,9 @@ from typing import Protocol
 
 import msgspec
 
+# In place of the name of an owner: the runs that no process owns.
+NO_OWNER = ""
+
 
 class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     """A request to the process that drives a run: resume it, cancel it, give it a message.
@@ -53,7 +56,10 @@ class Orders(Protocol):
         ...
 
     async def orders_for(self, owner: str) -> Sequence[RunOrder]:
-        """The open orders for runs that a process owns, and for runs below them, the oldest first."""
+        """The open orders for runs that a process owns, and for runs below them, the oldest first.
+
+        With `NO_OWNER` those for runs that have no owner, or one that is dead: a worker carries them out.
+        """
         ...
 
     async def outcome(self, key: str) -> OrderOutcome | None:

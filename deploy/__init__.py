@@ -1,0 +1,1 @@
+"""How Interlock is put into operation: a service of systemd, and a demonstration of several workers."""

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: one module per table or concern."""

@@ -1,0 +1,119 @@
+"""The address of a PostgreSQL store: `postgres://user@host:5432/database?schema=interlock`.
+
+Rule 1: a secret never leaves this value: `str` and `repr` show the address without the password.
+Rule 2: a server on another machine is reached with `sslmode=verify-full`, or with a lower mode that the address names.
+"""
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from interlock.errors import UsageError
+
+SCHEMES = ("postgres", "postgresql")
+DEFAULT_SCHEMA = "interlock"
+
+# Parameters of libpq that hold a secret; an address never shows them.
+_SECRETS = ("password", "sslpassword", "passfile", "scram_client_key", "scram_server_key", "oauth_client_secret")
+
+# Longer names are cut by PostgreSQL; the channel and the roles add a few letters.
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+# Others may have made tables and functions there, which functions of the store would call as its owner.
+_OF_OTHERS = ("public", "information_schema")
+
+
+class PostgresAddress:
+    """A parsed address. `parameters` are those of libpq, with the password if the address has one."""
+
+    def __init__(self, url: str, *, password: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES:
+            raise UsageError("the address of a PostgreSQL store begins with 'postgres://'")
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.schema = query.pop("schema", DEFAULT_SCHEMA)
+        if not _SCHEMA.fullmatch(self.schema) or self.schema.startswith("pg_"):
+            raise UsageError(
+                f"'{self.schema}' cannot be the schema of a store; use up to 40 small letters, digits and '_'"
+            )
+        if self.schema in _OF_OTHERS:
+            raise UsageError(f"the schema '{self.schema}' is not a store's own; name another one with 'schema='")
+        self.parameters = _parameters_of(url.partition("?")[0], query)
+        if password is not None:
+            self.parameters["password"] = password
+        _require_tls(self.parameters)
+
+    def conninfo(self, **more: Any) -> str:
+        """The connection string of libpq. It may hold the password: never show it."""
+        return make_conninfo("", **{**self.parameters, **more})
+
+    @property
+    def channel(self) -> str:
+        """The channel of notifications."""
+        return f"interlock_{self.schema}"
+
+    def redact(self, text: str) -> str:
+        """A message of the driver without the secrets of this address."""
+        for name in _SECRETS:
+            value = str(self.parameters.get(name) or "")
+            if value:
+                for form in {value, quote(value), quote(value, safe="")}:
+                    text = text.replace(form, "***")
+        return text
+
+    def __str__(self) -> str:
+        shown = self.parameters
+        user = f"{quote(str(shown['user']))}@" if shown.get("user") else ""
+        return f"postgres://{user}{_hosts_of(shown)}/{shown.get('dbname') or ''}?schema={self.schema}"
+
+    def __repr__(self) -> str:
+        return f"PostgresAddress({str(self)!r})"
+
+
+def _parameters_of(base: str, query: dict[str, str]) -> dict[str, Any]:
+    """Reads the address without its query by libpq's own rules, then adds the query."""
+    try:
+        return conninfo_to_dict(make_conninfo(base, **query))
+    except psycopg.Error:  # its message may repeat the password
+        raise UsageError("the address of the PostgreSQL store cannot be read; check its parameters") from None
+
+
+def _hosts_of(parameters: dict[str, Any]) -> str:
+    hosts = str(parameters.get("host") or parameters.get("hostaddr") or "").split(",")
+    ports = str(parameters.get("port") or "").split(",")
+    ports += [ports[-1]] * (len(hosts) - len(ports))
+    named = [unquote(host) + (f":{port}" if port else "") for host, port in zip(hosts, ports, strict=False)]
+    return ",".join(named)
+
+
+def _require_tls(parameters: dict[str, Any]) -> None:
+    """Asks for `verify-full` where nothing is said and a host is not this machine."""
+    if "sslmode" not in parameters and os.environ.get("PGSSLMODE"):
+        parameters["sslmode"] = os.environ["PGSSLMODE"]
+    if "sslmode" in parameters or all(is_this_machine(host) for host in _targets(parameters)):
+        return
+    parameters["sslmode"] = "verify-full"
+    if not os.environ.get("PGSSLROOTCERT") and not Path("~/.postgresql/root.crt").expanduser().exists():
+        parameters.setdefault("sslrootcert", "system")
+
+
+def _targets(parameters: dict[str, Any]) -> list[str]:
+    """The hosts as libpq finds them; those of a service are known only when it is connected (`server_checks`)."""
+    named = parameters.get("hostaddr") or parameters.get("host") or os.environ.get("PGHOSTADDR")
+    return str(named or os.environ.get("PGHOST") or "").split(",")
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is the loopback or a Unix socket."""
+    if host in ("", "localhost") or host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

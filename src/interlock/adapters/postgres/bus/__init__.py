@@ -1,0 +1,1 @@
+"""The bus and the budgets in PostgreSQL."""

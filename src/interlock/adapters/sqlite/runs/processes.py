@@ -1,0 +1,59 @@
+"""`Processes` in SQLite: living processes are those whose owner file is locked."""
+
+import sqlite3
+from collections import Counter
+from functools import partial
+
+from interlock.adapters.files.owner_files import live_owners
+from interlock.adapters.sqlite import migrations
+from interlock.adapters.sqlite.database import Database
+from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.ids import CHILD_MARK
+from interlock.ports import LeaderEntry, ProcessLoad, StoreOverview
+
+_ROOTS = "from runs where status = 'running' and instr(run, ?) = 0"
+
+
+class ProcessTables(Database):
+    """`Processes`, as a part of a store."""
+
+    async def announce_worker(self) -> None:
+        self._owner.announce_worker()
+
+    async def overview(self) -> StoreOverview:
+        return await self.read("look at the processes of the folder", self._read_overview)
+
+    async def count_waiting(self, organization: str, limit: int) -> int:
+        work = partial(self._count_waiting, organization=organization, limit=limit)
+        return await self.read("count the runs that wait", work)
+
+    def _read_overview(self, connection: sqlite3.Connection) -> StoreOverview:
+        alive = live_owners(self.folder)
+        query = f"select owner, count(*), min(updated_at) {_ROOTS} group by owner"
+        by_owner = connection.execute(query, (CHILD_MARK,)).fetchall()
+        runs = Counter({owner: count for owner, count, _ in by_owner})
+        waiting = [(count, oldest) for owner, count, oldest in by_owner if owner not in alive]
+        names = f"select name, owner, epoch from leaders where {intact_condition('leaders')} order by name"  # noqa: S608 - constants
+        return StoreOverview(
+            version=migrations.version_of(connection),
+            processes=tuple(
+                ProcessLoad(owner=owner, runs=runs[owner], is_worker=is_worker)
+                for owner, is_worker in sorted(alive.items())
+            ),
+            leaders=tuple(
+                LeaderEntry(name=name, owner=owner if owner in alive else "", epoch=epoch)
+                for name, owner, epoch in connection.execute(names)
+            ),
+            waiting=sum(count for count, _ in waiting),
+            oldest_waiting_at=min((oldest for _, oldest in waiting), default=0),
+        )
+
+    def _count_waiting(self, connection: sqlite3.Connection, *, organization: str, limit: int) -> int:
+        alive = live_owners(self.folder)
+        query = f"select owner {_ROOTS} and organization = ? and private = 0"
+        count = 0
+        for (owner,) in connection.execute(query, (CHILD_MARK, organization)):
+            count += owner not in alive
+            if count >= limit:
+                break
+        return count

@@ -1,0 +1,1 @@
+"""Stores by their kind: how each is named, opened, locked and measured."""

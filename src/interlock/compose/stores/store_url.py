@@ -1,0 +1,123 @@
+"""The address of a store: a folder, `sqlite:DIR` or `postgres://user@host:5432,host2:5432/db?schema=…`.
+
+Rule 1: a password is taken out of the address when it is read, so no message, log or record can hold it.
+Rule 2: a password comes from `INTERLOCK_STORE`, from the variable that `password_env` names, or from PGPASSFILE. A
+file of settings and a command line contain none.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from interlock.adapters.config.host_sections import require_variable
+from interlock.adapters.config.store_settings import StoreSettings
+from interlock.errors import UsageError, nearest
+
+STORE_VARIABLE = "INTERLOCK_STORE"
+DATA_VARIABLE = "INTERLOCK_DATA"
+DATA_FOLDER = ".interlock"
+
+SQLITE = "sqlite"
+POSTGRES = ("postgres", "postgresql")
+_FORMS = "write sqlite:DIR or postgres://user@host:5432/db"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class FolderAddress(NamedTuple):
+    """A SQLite database in a data folder."""
+
+    folder: Path
+
+
+class PostgresUrl(NamedTuple):
+    """A PostgreSQL database. `url` has no password; `password` is empty if PGPASSFILE or none is used."""
+
+    url: str
+    password: str
+
+    def __repr__(self) -> str:
+        """Without the password: tracebacks and logs show what a value looks like."""
+        return f"PostgresUrl({self.url!r})"
+
+
+StoreAddress = FolderAddress | PostgresUrl
+
+
+def parse_store(named: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> StoreAddress:
+    """Reads the address of a store; a path without a scheme is a data folder."""
+    if not isinstance(named, str):
+        return FolderAddress(Path(named))
+    if named.startswith(f"{SQLITE}:"):
+        return FolderAddress(_folder(named.removeprefix(f"{SQLITE}:")))
+    scheme = _SCHEME.match(named)
+    if scheme is None:
+        return FolderAddress(Path(named))
+    if scheme[1] not in POSTGRES:
+        advice = nearest(scheme[1], (SQLITE, POSTGRES[0]), _FORMS)
+        raise UsageError(f"there is no kind of store '{scheme[1]}'; {advice}")
+    return _postgres(named[scheme.end() :], os.environ if environment is None else environment)
+
+
+def require_url(named: str, where: str) -> None:
+    """Refuses an address without a scheme where only a URL is allowed."""
+    if not named.startswith(f"{SQLITE}:") and _SCHEME.match(named) is None:
+        raise UsageError(f"{where} is not the URL of a store; {_FORMS}")
+
+
+def require_no_password(named: str, where: str) -> None:
+    """Refuses a password where others can read it; the message does not repeat it."""
+    scheme = _SCHEME.match(named)
+    place, _, query = named[scheme.end() :].partition("?") if scheme is not None else ("", "", "")
+    if ":" in place.rpartition("@")[0] or "password" in dict(parse_qsl(query)):
+        raise UsageError(
+            f"{where} contains a password; remove it, and set {STORE_VARIABLE}, or name a variable that holds it with"
+            " ?password_env=NAME"
+        )
+
+
+def url_of(settings: StoreSettings, where: str) -> str:
+    """The address in `[store]`, with the name of the variable of its password; empty if there is none."""
+    if not settings.url:
+        return ""
+    require_url(settings.url, where)
+    require_no_password(settings.url, where)
+    if not settings.password_env:
+        return settings.url
+    return f"{settings.url}{'&' if '?' in settings.url else '?'}password_env={settings.password_env}"
+
+
+def store_of_environment(settings: StoreSettings, where: str) -> str:
+    """The store for a caller that names none: of a variable, of the settings file, or the folder `.interlock`."""
+    if url := os.environ.get(STORE_VARIABLE):
+        require_url(url, STORE_VARIABLE)
+        return url
+    return os.environ.get(DATA_VARIABLE) or url_of(settings, where) or DATA_FOLDER
+
+
+def _folder(path: str) -> Path:
+    path = path.removeprefix("//")
+    if not path:
+        raise UsageError("sqlite: names no folder; write sqlite:DIR")
+    return Path(path)
+
+
+def _postgres(rest: str, environment: Mapping[str, str]) -> PostgresUrl:
+    """Takes the password out; the adapter checks the rest."""
+    place, _, query = rest.partition("?")
+    before, at, after = place.rpartition("@")
+    user, _, in_url = before.partition(":")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    variable, in_query = options.pop("password_env", ""), options.pop("password", "")
+    more = f"?{urlencode(options, quote_via=quote)}" if options else ""
+    password = _password(variable, environment) if variable else unquote(in_url) or in_query
+    return PostgresUrl(f"{POSTGRES[0]}://{user}{at}{after}{more}", password)
+
+
+def _password(variable: str, environment: Mapping[str, str]) -> str:
+    require_variable("password_env", variable)
+    if not environment.get(variable):
+        raise UsageError(f"{variable} is not set; it must hold the password of the store (password_env)")
+    return environment[variable]

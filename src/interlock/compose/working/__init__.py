@@ -1,0 +1,1 @@
+"""The work of a process on the runs of its store: claims, deadlines, and what one process does for all."""

@@ -1,0 +1,24 @@
+"""A run that this process has claimed, and what it must know of a run to drive it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from interlock.engine.run import RULES
+from interlock.errors import HostLacks
+from interlock.ports import RECORD_FORMAT, Record, RunRow
+
+
+class RunInBatch(NamedTuple):
+    """A run that was claimed in a batch: its epoch, and its row and records once they were read.
+
+    They stay true while it is not driven: only its owner may append.
+    """
+
+    epoch: int
+    read: tuple[RunRow, Sequence[Record]] | None = None
+
+
+def require_known(row: RunRow) -> None:
+    """`HostLacks` if a newer version began the run: this one would take its journal for damaged, or misread it."""
+    if row.rules > RULES or row.format > RECORD_FORMAT:
+        raise HostLacks(row.run, [f"newer version of Interlock: rules {row.rules}, format {row.format}"])

@@ -1,0 +1,42 @@
+"""`Processes` in memory, for tests."""
+
+from interlock.ids import parent_of
+from interlock.ports import LeaderEntry, ProcessLoad, StoreOverview
+from interlock.testing.memory_storage import MemoryProcess, StoredRun
+
+
+class MemoryProcesses(MemoryProcess):
+    """`Processes` of memory stores that share a storage."""
+
+    async def announce_worker(self) -> None:
+        self.require_open()
+        self._shared_storage.workers.add(self.owner)
+
+    async def overview(self) -> StoreOverview:
+        self.require_open()
+        shared, roots = self._shared_storage, self._running_roots()
+        waiting = [each.row.updated_at for each in roots if each.owner not in shared.alive]
+        return StoreOverview(
+            version=1,
+            processes=tuple(self._load_of(owner, roots) for owner in sorted(shared.alive)),
+            leaders=tuple(
+                LeaderEntry(name=name, owner=shared.leaders.get(name, ""), epoch=epoch)
+                for name, epoch in sorted(shared.leader_epochs.items())
+            ),
+            waiting=len(waiting),
+            oldest_waiting_at=min(waiting, default=0),
+        )
+
+    async def count_waiting(self, organization: str, limit: int) -> int:
+        self.require_open()
+        waiting = [each for each in self._running_roots() if each.owner not in self._shared_storage.alive]
+        counted = [each for each in waiting if each.row.organization == organization and not each.row.private]
+        return min(len(counted), limit)
+
+    def _load_of(self, owner: str, roots: list[StoredRun]) -> ProcessLoad:
+        is_worker = owner in self._shared_storage.workers
+        return ProcessLoad(owner=owner, runs=sum(each.owner == owner for each in roots), is_worker=is_worker)
+
+    def _running_roots(self) -> list[StoredRun]:
+        kept = self._shared_storage.runs.values()
+        return [each for each in kept if each.row.status == "running" and not parent_of(each.row.run)]

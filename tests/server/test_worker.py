@@ -1,0 +1,194 @@
+"""Workers and a server that drives nothing, as real processes on one store."""
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.postgres import shared_schemas
+from tests.server.process import PLAIN, Served, stream
+from tests.server.workers import CALLS_PER_RUN, Cluster, start
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    if request.param == "sqlite":
+        yield Cluster(tmp_path, f"sqlite:{tmp_path / 'data'}")
+        return
+    with shared_schemas().borrow() as url:
+        yield Cluster(tmp_path, url)
+
+
+def asking(served: Served) -> httpx2.Client:
+    return httpx2.Client(base_url=served.address, **PLAIN)
+
+
+def events(client: httpx2.Client) -> Iterator[dict[str, Any]]:
+    """All events of the store, from its first one."""
+    for event in stream(client, "/v1/engine/events", last="0"):
+        yield json.loads(event["data"])
+
+
+def finished(seen: Iterator[dict[str, Any]], runs: set[str]) -> list[str]:
+    """The runs in the order in which they finished, once all of them have."""
+    order: list[str] = []
+    for event in seen:
+        if event["type"] == "run.finished" and event["run"] in runs:
+            assert event["status"] == "completed", event
+            order.append(event["run"])
+            if set(order) == runs:
+                return order
+    raise AssertionError(f"the stream ended with {order}")
+
+
+def stored_calls(client: httpx2.Client, runs: set[str]) -> set[str]:
+    """The keys of the calls whose outcome is stored."""
+    pages = {run: client.get(f"/v1/runs/{run}/events", params={"limit": 1000}).json()["events"] for run in runs}
+    return {
+        f"{run}:{each['call']}" for run, found in pages.items() for each in found if each["type"] == "tool.returned"
+    }
+
+
+def test_workers_drive_what_a_server_creates_and_one_that_is_killed_is_replaced(cluster: Cluster) -> None:
+    """A call whose outcome is stored is not made again; one that was in progress may be."""
+    with cluster.serving() as served, asking(served) as client, cluster.working() as first:
+        runs = set(start(client, 10))
+        seen = events(client)
+        while next(seen)["type"] != "tool.returned":
+            pass
+        # From here to the snapshot no call ends: what the second worker makes again has no outcome in it.
+        cluster.hold_calls()
+        held = set(start(client, 20))
+        runs |= held
+        while held:
+            event = next(seen)
+            held -= {event["run"]} if event["type"] == "tool.called" else set()
+        with cluster.working() as second:
+            first.process.kill()
+            first.process.wait(60)
+            stored = stored_calls(client, runs)
+            cluster.release_calls()
+            finished(events(client), runs)
+            assert '"status":"ok"' in second.get("/healthz")
+            assert "interlock_runs_under_way 0" in second.get("/metrics")
+    done, begun = cluster.ledger.done(), cluster.ledger.begun()
+    assert set(begun) == set(done) and len(done) == CALLS_PER_RUN * len(runs)
+    assert {key: count for key, count in begun.items() if count > 1 and key in stored} == {}
+    pids = Counter(pid for _, pid in cluster.ledger.lines("done"))
+    assert set(pids) == {first.process.pid, second.process.pid}
+    of_first = {key for key, pid in cluster.ledger.lines("begun") if pid == first.process.pid}
+    assert {key for key, count in begun.items() if count > 1} <= of_first
+
+
+def test_a_worker_that_is_stopped_hands_its_runs_over_and_no_call_is_made_twice(cluster: Cluster) -> None:
+    with cluster.serving() as served, asking(served) as client, cluster.working() as first:
+        runs = set(start(client, 20))
+        seen = events(client)
+        while next(seen)["type"] != "tool.returned":
+            pass
+        with cluster.working():
+            assert first.stopped() == 0
+            finished(events(client), runs)
+    assert cluster.ledger.begun() == cluster.ledger.done() == Counter(dict.fromkeys(cluster.ledger.done(), 1))
+    assert len(cluster.ledger.done()) == CALLS_PER_RUN * len(runs)
+
+
+@pytest.mark.parametrize("cluster", ["postgres"], indirect=True)
+def test_a_worker_that_was_stopped_for_longer_than_its_lease_ends_itself(cluster: Cluster) -> None:
+    """On a data folder a process that is stopped keeps its lock, and so its runs."""
+    with cluster.serving() as served, asking(served) as client, cluster.working() as first:
+        runs = set(start(client, 10))
+        seen = events(client)
+        while next(seen)["type"] != "tool.returned":
+            pass
+        first.process.send_signal(signal.SIGSTOP)
+        stored = stored_calls(client, runs)
+        with cluster.working():
+            finished(events(client), runs)
+            first.process.send_signal(signal.SIGCONT)
+            assert first.process.wait(60) == 3
+        assert {client.get(f"/v1/runs/{run}").json()["status"] for run in runs} == {"completed"}
+    assert {key: count for key, count in cluster.ledger.begun().items() if count > 1 and key in stored} == {}
+    assert len(cluster.ledger.done()) == CALLS_PER_RUN * len(runs)
+
+
+def test_two_organizations_share_a_worker(cluster: Cluster) -> None:
+    """Runs of one organization wait behind many of another for no longer than their share asks."""
+    with cluster.serving() as served, asking(served) as client:
+        many, few = start(client, 12, "one"), start(client, 3, "two")
+        with cluster.working("--runs-max", "2"):
+            order = finished(events(client), {*many, *few})
+    assert max(order.index(run) for run in few) <= 8
+
+
+def test_a_worker_claims_only_what_it_is_told_to(cluster: Cluster) -> None:
+    with cluster.serving() as served, asking(served) as client:
+        (mine,), (other,) = start(client, 1, "one"), start(client, 1, "two")
+        with cluster.working("one.yaml", "--only-crews"):
+            finished(events(client), {mine})
+        with cluster.working("--only-organizations", "org-one"):
+            (mine,) = start(client, 1, "one")
+            finished(events(client), {mine})
+        assert client.get(f"/v1/runs/{other}").json()["status"] == "running"
+    assert not [key for key in cluster.ledger.begun() if key.startswith(other)]
+
+
+def test_a_full_queue_is_answered_with_429_and_when_to_come_back(cluster: Cluster) -> None:
+    cluster.configure("[limits]\nqueued_runs = 2")
+    with cluster.serving() as served, asking(served) as client:
+        runs = set(start(client, 2, "one"))
+        refused = client.post("/v1/runs", json={"crew": "one", "input": "go"})
+        assert (refused.status_code, refused.json()["code"]) == (429, "too-many-queued")
+        assert int(refused.headers["retry-after"]) > 0
+        runs.update(start(client, 1, "two"))
+        detached = cluster.command("run", "one.yaml", "go", "--detach")
+        assert (detached.returncode, "2 runs of organization 'org-one' wait" in detached.stderr) == (1, True)
+        with cluster.working():
+            finished(events(client), runs)
+        runs = set(start(client, 1, "one"))
+
+
+def test_answers_and_cancels_reach_runs_by_a_server_that_drives_nothing(cluster: Cluster) -> None:
+    (cluster.folder / "script.yaml").write_text(
+        "replies: {a: ['which?\\n[ASK]', 'on\\n[NEXT]'], b: ['fine\\n[END]']}\n", "utf-8"
+    )
+    with cluster.serving() as served, asking(served) as client, cluster.working():
+        run, other = start(client, 2)
+        seen = events(client)
+        paused: set[str] = set()
+        while paused != {run, other}:
+            event = next(seen)
+            if event["type"] == "run.paused":
+                paused.add(event["run"])
+        token = client.get(f"/v1/runs/{run}").json()["token"]
+        answer = client.post(f"/v1/runs/{run}/resume", json={"token": token, "input": "this one"})
+        assert answer.status_code == 200, answer.text
+        finished(events(client), {run})
+        again = client.post(f"/v1/runs/{run}/resume", json={"token": token, "input": "another"})
+        assert (again.status_code, again.json()["code"]) == (409, "already-resumed")
+        cancelled = client.post(f"/v1/runs/{other}/cancel")
+        assert cancelled.status_code == 200, cancelled.text
+        assert cancelled.json()["status"] == "cancelled"
+
+
+def test_a_private_run_is_left_to_the_command_that_began_it(cluster: Cluster) -> None:
+    """A run with --script or --model would be continued by other models."""
+    (cluster.folder / "slow.yaml").write_text('replies: {a: [{text: "on", delay_seconds: 3600}]}\n', "utf-8")
+    with cluster.serving() as served, asking(served) as client, cluster.working():
+        with cluster._started("run", "one.yaml", "go", "--script", "slow.yaml", "--json") as process:
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            process.kill()
+            process.wait(60)
+        (shared,) = start(client, 1)
+        finished(events(client), {shared})
+        assert client.get(f"/v1/runs/{first['run']}").json()["status"] == "running"
+        status = json.loads(cluster.command("store", "status", "--json").stdout)
+        while len(status["processes"]) > 2:  # on PostgreSQL a process that was killed is found dead after 1.5 s
+            status = json.loads(cluster.command("store", "status", "--json").stdout)
+        assert (status["waiting"], sorted(each["is_worker"] for each in status["processes"])) == (1, [False, True])
