@@ -188,6 +188,8 @@ class OpenFolder:
         if self._listens and opened.views is not None:
             opened.views.on_commit()  # what a crash left behind
         await self.list_missing_questions()
+        if self._listens:
+            await self._warn_if_older(store)
         if self._recover:
             await store.announce_worker()
             await self._recovery.recover_all(self._claims, takes_private=self._work.takes_private)
@@ -197,6 +199,13 @@ class OpenFolder:
             self._lead_until_closed(self._recovery.sweeper.run, scheduler.run, retention.run)
             self._run_until_closed(self._claims.run())
             self._run_until_closed(Rebalance(self.runner, self._claims, store, store.owner).run())
+
+    async def _warn_if_older(self, store: HostStore) -> None:
+        """Such a process begins and drives runs that all know, and leaves the others to newer ones."""
+        begins = await store.run_format()
+        if begins is not None and not store.knows.covers(begins):
+            more = f"runs begin here with {begins}; this version knows {store.knows}, and drives only runs of those"
+            _log.warning("%s: %s; upgrade Interlock here", self.home.name, more)
 
     def _lead_until_closed(self, *works: Callable[[Leadership], Coroutine[Any, Any, None]]) -> None:
         """Does what one process does for all: deadlines, schedules, retention."""

@@ -1,9 +1,12 @@
 """The state of a store: its processes, what waits for one of them, and what none of them could drive."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from interlock.compose.interlock import Interlock
-from interlock.ports import LeaderEntry, ProcessLoad, SetAside
+from interlock.errors import UsageError
+from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, SetAside
 from interlock.ports.processes.storage import StandbyLag, StorePartition
 
 # Set-aside runs that are listed.
@@ -11,10 +14,17 @@ LISTED_MAX = 100
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions and standbys are those of a server. Times are in milliseconds since 1970."""
+    """Partitions and standbys are those of a server. Times are in milliseconds since 1970.
+
+    `run_format` is the format with which runs begin; None before the first one. `newest_format` is that of this
+    version, `held_back_by` are the processes that know less.
+    """
 
     store: str
     version: int
+    run_format: RunFormat | None
+    newest_format: RunFormat
+    held_back_by: tuple[str, ...]
     size_bytes: int
     partitions: tuple[StorePartition, ...]
     standbys: tuple[StandbyLag, ...]
@@ -31,6 +41,9 @@ async def read_status(box: Interlock) -> StoreStatus:
     return StoreStatus(
         store=box.home.name,
         version=overview.version,
+        run_format=overview.run_format,
+        newest_format=box.store.knows,
+        held_back_by=_who_know_less(overview.processes, box.store.knows),
         size_bytes=storage.size_bytes,
         partitions=storage.partitions,
         standbys=storage.standbys,
@@ -40,3 +53,24 @@ async def read_status(box: Interlock) -> StoreStatus:
         leaders=overview.leaders,
         set_asides=tuple(await box.store.set_asides(LISTED_MAX)),
     )
+
+
+def _who_know_less(processes: Sequence[ProcessLoad], newest: RunFormat) -> tuple[str, ...]:
+    return tuple(f"{each.place} knows {each.knows}" for each in processes if not each.knows.covers(newest))
+
+
+async def raise_format(box: Interlock) -> str:
+    """Lets runs begin with the newest format of this version; says what has changed.
+
+    `UsageError` while a living process knows less: it could not take such runs over.
+    """
+    newest, now = box.store.knows, await box.store.run_format()
+    if now is not None and now.covers(newest):
+        more = "" if now == newest else f", which is more than the {newest} of this version"
+        return f"runs begin with {now}{more}; there is nothing to raise"
+    if older := _who_know_less(await box.store.raise_run_format(newest), newest):
+        raise UsageError(
+            f"runs cannot begin with {newest} yet: {', '.join(older)}, and could not take them over; upgrade or stop"
+            f" {'it' if len(older) == 1 else 'them'}"
+        )
+    return f"runs begin with {newest} from now on"
