@@ -41,8 +41,8 @@ from interlock.compose.working.recovery import RunRecovery
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
-from interlock.errors import LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
-from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunRow
+from interlock.errors import DamagedRow, LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
+from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunFormat, RunRow
 from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
@@ -202,7 +202,9 @@ class OpenFolder:
 
     async def _warn_if_older(self, store: HostStore) -> None:
         """Such a process begins and drives runs that all know, and leaves the others to newer ones."""
-        begins = await store.run_format()
+        begins: RunFormat | None = None
+        with suppress(DamagedRow):  # a run that begins tells of it; those that are there continue
+            begins = await store.run_format()
         if begins is not None and not store.knows.covers(begins):
             more = f"runs begin here with {begins}; this version knows {store.knows}, and drives only runs of those"
             _log.warning("%s: %s; upgrade Interlock here", self.home.name, more)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interlock.adapters.store_rules.run_formats import older_processes, raised
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import parent_of
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 from interlock.testing.memory_storage import MemoryProcess, StoredRun
@@ -22,7 +22,7 @@ class MemoryProcesses(MemoryProcess):
     async def raise_run_format(self, to: RunFormat) -> Sequence[ProcessLoad]:
         older = older_processes((await self.overview()).processes, to)
         if not older:
-            self._shared_storage.run_format = raised(self._shared_storage.run_format, to)
+            self._shared_storage.run_format = newer_of(self._shared_storage.run_format, to)
         return older
 
     async def overview(self) -> StoreOverview:

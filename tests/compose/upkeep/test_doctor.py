@@ -61,7 +61,9 @@ async def test_a_process_that_lost_its_session_and_its_runs_are_noted(postgres_u
     await store.create(a_row("r1"), started())
     await store.close()
     with connect(PostgresAddress(postgres_url)) as connection:
-        connection.execute("insert into owners (host, pid, version, seen) values ('cellar', 1, '0', 'epoch')")
+        connection.execute(
+            "insert into owners (host, pid, version, rules, format, seen) values ('cellar', 1, '0', 3, 1, 'epoch')"
+        )
         connection.execute("update runs set owner = (select max(id) from owners)")
         connection.execute("insert into leaders select 'upkeep', 1, max(id), '' from owners")
     notes = "\n".join((await check_store(postgres_url)).notes)

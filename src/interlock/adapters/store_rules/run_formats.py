@@ -10,6 +10,6 @@ def older_processes(processes: Sequence[ProcessLoad], to: RunFormat) -> Sequence
     return [each for each in processes if not each.knows.covers(to)]
 
 
-def raised(now: RunFormat | None, to: RunFormat) -> RunFormat:
+def newer_of(now: RunFormat | None, to: RunFormat) -> RunFormat:
     """The run format of a store that is raised to another one; neither of its parts gets smaller."""
     return to if now is None else RunFormat(max(now.rules, to.rules), max(now.format, to.format))

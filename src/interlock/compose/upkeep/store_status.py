@@ -64,7 +64,7 @@ async def raise_format(box: Interlock) -> str:
 
     `UsageError` while a living process knows less: it could not take such runs over.
     """
-    newest, now = box.store.knows, await box.store.run_format()
+    newest, now = box.store.knows, (await box.store.overview()).run_format
     if now is not None and now.covers(newest):
         more = "" if now == newest else f", which is more than the {newest} of this version"
         return f"runs begin with {now}{more}; there is nothing to raise"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from interlock.adapters.postgres.connection import PostgresConnection
 from interlock.adapters.postgres.database import PostgresDatabase
 from interlock.adapters.postgres.migrate import schema_version
-from interlock.adapters.store_rules.run_formats import older_processes, raised
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
 _PROCESSES = (
@@ -39,7 +39,7 @@ class PostgresProcesses(PostgresDatabase):
             connection.execute("select lock_store()")
             older = older_processes(_read_processes(connection), to)
             if not older:
-                new = raised(_read_run_format(connection), to)
+                new = newer_of(_read_run_format(connection), to)
                 connection.execute(_PUT_RUN_FORMAT, (new.rules, new.format))
             return older
 

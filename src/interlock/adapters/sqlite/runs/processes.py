@@ -13,7 +13,7 @@ from interlock.adapters.sqlite.database import Database
 from interlock.adapters.sqlite.runs.run_format import intact_run_format, put_run_format, read_run_format
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
-from interlock.adapters.store_rules.run_formats import older_processes, raised
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import CHILD_MARK
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
@@ -37,7 +37,7 @@ class ProcessTables(Database):
     ) -> Sequence[ProcessLoad]:
         older = older_processes([each for _, each in sorted(live_owners(self.folder).items())], to)
         if not older:
-            put_run_format(connection, raised(intact_run_format(connection), to))
+            put_run_format(connection, newer_of(intact_run_format(connection), to))
         return older
 
     async def overview(self) -> StoreOverview:
