@@ -16,7 +16,7 @@ from interlock import __version__
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import Connect, PostgresConnection, connect
 from interlock.adapters.postgres.failures import as_postgres_failure
-from interlock.adapters.postgres.migrate import require_newest_schema
+from interlock.adapters.postgres.migrate import require_usable_schema
 from interlock.adapters.postgres.move_marks import read_move_row
 from interlock.adapters.postgres.readers import PostgresReaders, ReadWork
 from interlock.adapters.postgres.server_checks import read_settings, require_safe_settings, warnings_of
@@ -51,8 +51,8 @@ class PostgresDatabase(ABC):
             with connect(self.address) as connection:
                 settings = read_settings(connection, self.address)
                 require_safe_settings(settings)
-                require_newest_schema(connection, self.address)
-                self.warnings = tuple(warnings_of(settings))
+                notes = require_usable_schema(connection, self.address)
+                self.warnings = (*notes, *warnings_of(settings))
                 self.session = OwnerSession(self.address, __version__, connect_session, knows)
                 try:
                     # After the session is listed: a move writes its mark, and then looks for sessions.
