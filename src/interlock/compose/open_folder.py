@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
@@ -119,7 +121,7 @@ class OpenFolder:
         self._preflight = Preflight(self._models, self.toolbox, self.resources, drives=work.drives)
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
-        self._recover, self._work = recover, work
+        self._recover, self._work = recover, _with_weights(work, settings)
         self._queued_max = settings.limits.queued_runs
         self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
@@ -352,6 +354,11 @@ def _store_named(data: StoreName | None, store: str | None, settings: HostSettin
         raise UsageError("data and store both name the store; give one of them")
     named = data if data is not None else store
     return named or url_of(settings.store, f"{settings.file}: store.url") or DATA_FOLDER
+
+
+def _with_weights(work: WorkSettings, settings: HostSettings) -> WorkSettings:
+    """Those of the host, unless the work has its own."""
+    return work if work.weights else msgspec.structs.replace(work, weights=settings.worker.weights)
 
 
 def _retention_of(settings: HostSettings) -> RetentionSettings:

@@ -24,6 +24,7 @@ from interlock.ports import ClaimedRun, ClaimRequest, Clock, Journal, Owners, Re
 from interlock.runtime.broadcasts import BroadcastHub
 from interlock.runtime.calls.model_calls import ModelCalls
 from interlock.runtime.claiming.run_in_batch import RunInBatch, require_known
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.supervisor import Supervisor
 from interlock.runtime.live_run import LiveRun as LiveRun
@@ -63,12 +64,12 @@ class LiveRuns:
         supplies: RunSupplies,
         on_claimed: Callable[[], None],
         knows: RunFormat,
-        drives: bool = True,
+        work: WorkSettings = DEFAULT_WORK,
     ) -> None:
         self._journal, self._owners, self._clock, self._crews = journal, owners, clock, crews
         self._hub, self._watchers, self._committer = hub, watchers, committer
         self._model_calls, self.supervisor, self._on_claimed = model_calls, supervisor, on_claimed
-        self._supplies, self._drives, self._knows = supplies, drives, knows
+        self._supplies, self._knows, self._drives, self._weights = supplies, knows, work.drives, work.weights
         self.runs: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also drivers that only have to release their run
@@ -126,6 +127,7 @@ class LiveRuns:
                 format=self._knows.format,
                 at=self._clock.now_ms(),
                 driven=driven,
+                weights=self._weights,
                 **which,
             )
             claimed = await self._owners.claim_some(request)

@@ -161,7 +161,7 @@ class Runner:
             supplies=supplies,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
             knows=self._formats.knows,
-            drives=self.work.drives,
+            work=self.work,
         )
         self.live, self.drivers = runs.runs, runs.drivers
         self.following = Following(journal, owners, self._processes, clock, runs, self.watchers)

@@ -172,7 +172,7 @@ async def test_a_schema_that_is_gone_is_a_failure_that_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("index", "query"),
     [
-        ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}')"),
+        ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}', '{}')"),
         ("runs_by_crew", "select run from run_rows where intact and crew = 'c' order by number desc limit 1"),
     ],
 )
