@@ -13,8 +13,8 @@ from interlock.compose.crews import host_settings
 from interlock.compose.stores.homes import home_of
 from interlock.compose.stores.store_url import require_no_password, require_url
 from interlock.compose.upkeep.store_move import give_up_move, move_store
-from interlock.compose.upkeep.store_status import StoreStatus, raise_format, read_status
-from interlock.ports import RunFormat
+from interlock.compose.upkeep.store_status import StoreStatus, clock_words, raise_format, read_status
+from interlock.ports import ProcessLoad, RunFormat
 
 
 @click.group()
@@ -113,13 +113,20 @@ def _lines(found: StoreStatus) -> list[str]:
     lines += [f"{each}, less than this version: it cannot drive newer runs" for each in found.held_back_by]
     lines += [f"partition {each.name}: {_megabytes(each.size_bytes)}" for each in found.partitions]
     lines += [f"standby {each.name}: {each.state}, {_lag(each.lag_ms)}" for each in found.standbys]
-    lines += [f"{'worker' if each.is_worker else 'process'} {each.owner}: {each.runs} runs" for each in found.processes]
+    lines += [_process_line(each) for each in found.processes]
+    lines += [f"warning: {each}" for each in found.wrong_clocks]
     lines += [f"leader of {each.name}: {each.owner or 'none'}" for each in found.leaders]
     lines += [
         f"set aside: run {each.run}, {each.tries} tries, again at {_time(each.again_at)}: {each.reason}"
         for each in found.set_asides
     ]
     return lines
+
+
+def _process_line(each: ProcessLoad) -> str:
+    kind = "worker" if each.is_worker else "process"
+    clock = "" if each.clock_behind_ms is None else f", clock {clock_words(each.clock_behind_ms)} the store's"
+    return f"{kind} {each.owner}: {each.runs} runs, {each.place}{clock}"
 
 
 def _format_line(now: RunFormat, newest: RunFormat) -> str:

@@ -15,6 +15,7 @@ from interlock.compose.stores.store_home import StoreHome
 from interlock.compose.upkeep.archive import count_runs_due, each_row, has_broadcasts_due
 from interlock.compose.upkeep.read_only import Inspection
 from interlock.compose.upkeep.retention import moment_ago
+from interlock.compose.upkeep.store_status import clocks_of
 from interlock.compose.usage import usage_of_run
 from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
@@ -72,6 +73,8 @@ async def check_store(
 
 async def _check_open_store(box: Inspection, settings: HostSettings, choice: RunChoice, found: Checkup) -> None:
     found.notes += [*box.store_warnings, *box.home.open_notes(), *(await box.store.storage()).notes]
+    others = [each for each in (await box.store.overview()).processes if each.owner != box.store.owner]
+    found.notes += [note for note, _ in clocks_of(others)]
     found.problems += box.losses()
     found.problems += await box.store.problems()
     await _check_runs(box, choice, found)

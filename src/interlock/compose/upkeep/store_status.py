@@ -9,6 +9,9 @@ from interlock.errors import UsageError
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, SetAside
 from interlock.ports.processes.storage import StandbyLag, StorePartition
 
+# Differences of clocks up to this are those of any network of machines.
+CLOCK_WARN_MS = 1_000
+
 # Set-aside runs that are listed.
 LISTED_MAX = 100
 
@@ -17,7 +20,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions and standbys are those of a server. Times are in milliseconds since 1970.
 
     `run_format` is the format with which runs begin; None before the first one. `newest_format` is that of this
-    version, `held_back_by` are the processes that know less.
+    version, `held_back_by` are the processes that know less, `wrong_clocks` those whose machines have another time.
     """
 
     store: str
@@ -25,6 +28,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     run_format: RunFormat | None
     newest_format: RunFormat
     held_back_by: tuple[str, ...]
+    wrong_clocks: tuple[str, ...]
     size_bytes: int
     partitions: tuple[StorePartition, ...]
     standbys: tuple[StandbyLag, ...]
@@ -44,6 +48,7 @@ async def read_status(box: Interlock) -> StoreStatus:
         run_format=overview.run_format,
         newest_format=box.store.knows,
         held_back_by=_who_know_less(overview.processes, box.store.knows),
+        wrong_clocks=tuple(each for each, is_wrong in clocks_of(overview.processes) if is_wrong),
         size_bytes=storage.size_bytes,
         partitions=storage.partitions,
         standbys=storage.standbys,
@@ -57,6 +62,23 @@ async def read_status(box: Interlock) -> StoreStatus:
 
 def _who_know_less(processes: Sequence[ProcessLoad], newest: RunFormat) -> tuple[str, ...]:
     return tuple(f"{each.place} knows {each.knows}" for each in processes if not each.knows.covers(newest))
+
+
+def clocks_of(processes: Sequence[ProcessLoad]) -> list[tuple[str, bool]]:
+    """What is to be said of the clock of each process, and whether it is wrong, where the store has one of its own."""
+    found = []
+    for each in processes:
+        if each.clock_behind_ms is not None:
+            is_wrong = abs(each.clock_behind_ms) > CLOCK_WARN_MS
+            advice = "; set the clock of that machine" if is_wrong else ""
+            found.append(
+                (f"the clock of {each.place} is {clock_words(each.clock_behind_ms)} the store's{advice}", is_wrong)
+            )
+    return found
+
+
+def clock_words(behind_ms: int) -> str:
+    return f"{abs(behind_ms)} ms {'behind' if behind_ms >= 0 else 'ahead of'}"
 
 
 async def raise_format(box: Interlock) -> str:

@@ -12,8 +12,8 @@ class ProcessLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A process that has the store open, and the number of trees of runs that it drives.
 
     A worker claims runs that wait; other processes drive only what they start. `knows` is the newest run format that
-    it can drive. `clock_behind_ms` is how far the clock of its machine was behind the store's at its last sign of life;
-    0 where all have one clock.
+    it can drive. `clock_behind_ms` is how far the clock of its machine was behind the store's at its last sign of life,
+    negative if it was ahead; None where the store has no clock of its own.
     """
 
     owner: str
@@ -23,7 +23,7 @@ class ProcessLoad(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     version: str = ""
     knows: RunFormat = NEWEST_FORMAT
-    clock_behind_ms: int = 0
+    clock_behind_ms: int | None = None
 
     @property
     def place(self) -> str:
