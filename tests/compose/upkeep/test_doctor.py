@@ -98,7 +98,7 @@ async def test_the_clock_of_every_living_process_is_told_and_a_wrong_one_is_a_wa
 async def test_a_folder_has_one_clock(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     assert [each.clock_behind_ms for each in (await store.overview()).processes] == [None]
-    assert "clock" not in (await asyncio.to_thread(call, "store", "status", "--data", str(tmp_path))).stdout
+    assert ", clock" not in (await asyncio.to_thread(call, "store", "status", "--data", str(tmp_path))).stdout
     await store.close()
 
 

@@ -13,9 +13,10 @@ WEIGHT_MAX = 1_000
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[store]`: the URL of the store, and the variable that holds its password."""
+    """`[store]`: the URL of the store, that of a copy to read, and the variable that holds their password."""
 
     url: str = ""
+    read_url: str = ""
     password_env: str = ""
 
 

@@ -71,9 +71,8 @@ def clocks_of(processes: Sequence[ProcessLoad]) -> list[tuple[str, bool]]:
         if each.clock_behind_ms is not None:
             is_wrong = abs(each.clock_behind_ms) > CLOCK_WARN_MS
             advice = "; set the clock of that machine" if is_wrong else ""
-            found.append(
-                (f"the clock of {each.place} is {clock_words(each.clock_behind_ms)} the store's{advice}", is_wrong)
-            )
+            note = f"the clock of {each.place} is {clock_words(each.clock_behind_ms)} the store's{advice}"
+            found.append((note, is_wrong))
     return found
 
 
