@@ -107,9 +107,10 @@ def move(source: str, target: str, give_up: bool, as_json: bool) -> None:
 def _lines(found: StoreStatus) -> list[str]:
     size = _megabytes(found.size_bytes)
     oldest = f", the oldest since {_time(found.oldest_waiting_at)}" if found.waiting else ""
-    lines = [f"{found.store}: version {found.version}, {size}", f"runs that wait for a driver: {found.waiting}{oldest}"]
+    lines = [f"{found.store}: version {found.version}, {size}"]
     if found.run_format is not None:
         lines.append(_format_line(found.run_format, found.newest_format))
+    lines.append(f"runs that wait for a driver: {found.waiting}{oldest}")
     lines += [f"{each}, less than this version: it cannot drive newer runs" for each in found.held_back_by]
     lines += [f"partition {each.name}: {_megabytes(each.size_bytes)}" for each in found.partitions]
     lines += [f"standby {each.name}: {each.state}, {_lag(each.lag_ms)}" for each in found.standbys]
