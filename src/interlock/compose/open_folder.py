@@ -53,6 +53,7 @@ from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.claiming.claim_loop import ClaimLoop
 from interlock.runtime.claiming.rebalance import Rebalance
+from interlock.runtime.claiming.run_in_batch import require_known
 from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.lifecycle.leading import lead, work_together
 from interlock.runtime.run_scheduler import RunScheduler
@@ -333,8 +334,12 @@ class OpenFolder:
         await store_missing_questions(self.store, self.crew_of)
 
     async def state(self, run_id: str) -> RunState:
-        """The state of a run, replayed from its journal; raises `JournalDiverged` if a replay differs."""
+        """The state of a run, replayed from its journal; raises `JournalDiverged` if a replay differs.
+
+        `HostLacks` if a newer version began it.
+        """
         row = await self.journal.row(run_id)
+        require_known(row, self.store.knows)
         return replay_run(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
 
     async def crew_of(self, row: RunRow) -> CrewDefinition:

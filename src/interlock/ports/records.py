@@ -57,6 +57,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     format: int = RECORD_FORMAT
     private: bool = False
 
+    @property
+    def run_format(self) -> RunFormat:
+        return RunFormat(self.rules, self.format)
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One transition: an incoming event and all events that follow from it. `seq` is that of the first event."""

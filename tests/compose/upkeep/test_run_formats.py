@@ -12,10 +12,12 @@ from interlock.compose.upkeep.doctor import check_store
 from interlock.compose.upkeep.read_only import Inspection
 from interlock.compose.upkeep.store_status import raise_format, read_status
 from interlock.engine.run import RULES
-from interlock.errors import DamagedRow, UsageError
+from interlock.errors import DamagedRow, HostLacks, UsageError
 from interlock.ports import NEWEST_FORMAT, RunFormat
+from tests.adapters.stores import opened
 from tests.cli.test_options import call
 from tests.compose.test_crews_of_crews import WHOLE, box_of, nested
+from tests.contracts.test_journal import a_row, started
 
 OLDER = RunFormat(RULES - 1, NEWEST_FORMAT.format)
 NEWER = RunFormat(RULES + 1, NEWEST_FORMAT.format)
@@ -70,6 +72,17 @@ async def test_a_process_that_is_older_than_the_store_begins_runs_that_all_know_
     async with Inspection(tmp_path / "data") as box:
         told = await raise_format(box)
     assert told.startswith(f"runs begin with {NEWER}, which is more than the {NEWEST_FORMAT} of this version")
+
+
+async def test_a_run_of_a_newer_version_is_no_damage_here(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.create(a_row(rules=NEWER.rules), started())
+    found = await check_store(tmp_path)
+    assert (found.problems, found.runs, found.left_out) == ([], 0, 1)
+    assert "1 run was begun by a newer Interlock and not replayed; its own doctor does that" in found.notes
+    async with Inspection(tmp_path) as box:
+        with pytest.raises(HostLacks, match=f"newer version of Interlock: {NEWER}"):
+            await box.state("r1")
 
 
 async def test_a_damaged_row_is_not_guessed_and_is_set_again_by_a_raise(tmp_path: Path) -> None:

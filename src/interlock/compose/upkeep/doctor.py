@@ -113,7 +113,11 @@ async def _rows_to_check(box: Inspection, choice: RunChoice, found: Checkup) -> 
 
 
 async def _check_runs(box: Inspection, choice: RunChoice, found: Checkup) -> None:
+    newer = 0
     async for row in _rows_to_check(box, choice, found):
+        if not box.store.knows.covers(row.run_format):
+            newer, found.left_out = newer + 1, found.left_out + 1
+            continue
         found.runs += 1
         found.events += row.seq
         try:
@@ -124,6 +128,9 @@ async def _check_runs(box: Inspection, choice: RunChoice, found: Checkup) -> Non
             found.problems.append(str(error))
         except Exception as error:  # a journal that the engine cannot replay must not hide the runs after it
             found.problems.append(f"run '{row.run}' cannot be replayed: {type(error).__name__}: {error}")
+    if newer:
+        runs = "1 run was begun" if newer == 1 else f"{newer} runs were begun"
+        found.notes.append(f"{runs} by a newer Interlock and not replayed; its own doctor does that")
 
 
 async def _check_run(box: Inspection, row: RunRow, found: Checkup) -> None:

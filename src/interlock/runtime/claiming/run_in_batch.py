@@ -19,6 +19,5 @@ class RunInBatch(NamedTuple):
 
 def require_known(row: RunRow, knows: RunFormat) -> None:
     """`HostLacks` if a newer version began the run: this one would take its journal for damaged, or misread it."""
-    needs = RunFormat(row.rules, row.format)
-    if not knows.covers(needs):
-        raise HostLacks(row.run, [f"newer version of Interlock: {needs}"])
+    if not knows.covers(row.run_format):
+        raise HostLacks(row.run, [f"newer version of Interlock: {row.run_format}"])
