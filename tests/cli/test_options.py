@@ -72,7 +72,14 @@ def test_a_password_in_the_settings_file_is_refused_and_not_repeated() -> None:
     assert "a-long-secret" not in refused.output
 
 
-@pytest.mark.parametrize("body", ["[store]\nurl = 3", '[store]\npath = "x"', "store = 3", "[limits]\nqueued_runs = 0"])
+WRONG = [
+    *("[store]\nurl = 3", '[store]\npath = "x"', "store = 3", "[limits]\nqueued_runs = 0"),
+    *("worker = 3", "[worker]\nweight = 1", "[worker]\nweights = 3"),
+    *("[worker]\nweights = {a = 0}", "[worker]\nweights = {a = 1.5}", "[worker]\nweights = {a = 1001}"),
+]
+
+
+@pytest.mark.parametrize("body", WRONG)
 def test_wrong_settings_of_the_store_are_refused(body: str) -> None:
     Path("interlock.toml").write_text(f"{body}\n", "utf-8")
     refused = call("runs", "list")

@@ -36,6 +36,7 @@ from interlock.errors import (
     StoreFailed,
 )
 from interlock.ports import (
+    NEWEST_FORMAT,
     AppendResult,
     Archive,
     AtomicWrites,
@@ -50,6 +51,7 @@ from interlock.ports import (
     Questions,
     Record,
     Reservation,
+    RunFormat,
     RunQuestions,
     RunRow,
     SealedTree,
@@ -71,18 +73,19 @@ class Place:
         self.kind, self.folder, self.url = kind, folder, url
         self.stores: list[Store] = []
 
-    def open(self) -> Store:
-        self.stores.append(self._opened())
+    def open(self, knows: RunFormat = NEWEST_FORMAT) -> Store:
+        """Another process on the store, of an older version if it knows less."""
+        self.stores.append(self._opened(knows))
         return self.stores[-1]
 
-    def _opened(self) -> Store:
+    def _opened(self, knows: RunFormat) -> Store:
         if self.kind == "postgres":
-            return PostgresStore(self.url)
+            return PostgresStore(self.url, knows=knows)
         if self.kind != "memory":
-            return SqliteStore(self.folder, durability=self.kind.removeprefix("sqlite-"))
+            return SqliteStore(self.folder, durability=self.kind.removeprefix("sqlite-"), knows=knows)
         first = self.stores[0] if self.stores else None
         assert first is None or isinstance(first, MemoryStore)
-        return MemoryStore(beside=first)
+        return MemoryStore(beside=first, knows=knows)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:

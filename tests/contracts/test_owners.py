@@ -1,6 +1,7 @@
 """What every store promises of owners: claims of one run and in batches, and which runs wait for a driver."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -112,6 +113,39 @@ async def test_organizations_take_turns_then_crews_then_age(place: Place) -> Non
         claimed = names(await store.claim_some(request(4)))
         assert claimed == ["big0", "small0", "big-other", "small1"]
         assert names(await store.claim_some(request(driven=claimed))) == ["big1", "big2", "big3"]
+
+
+@pytest.mark.parametrize("batch", [1, 4, 15])
+async def test_organizations_share_by_weight_and_each_has_one_first(place: Place, batch: int) -> None:
+    async with place.opened() as store:
+        for n in range(15):
+            for organization in ("a", "b", "c"):
+                await add_unowned(store, f"{organization}{n}", organization=organization)
+        claimed: list[str] = []
+        while len(claimed) < 15:
+            wanted = request(min(batch, 15 - len(claimed)), driven=claimed, weights={"b": 3, "unknown": 9})
+            claimed += names(await store.claim_some(wanted))
+        assert sorted(run[0] for run in claimed[:3]) == ["a", "b", "c"]
+        assert Counter(run[0] for run in claimed) == {"a": 3, "b": 9, "c": 3}
+        for run in claimed:
+            await store.release(run)
+        again = names(await store.claim_some(request(6)))
+        assert [run[0] for run in again] == ["a", "b", "c", "a", "b", "c"]
+
+
+async def test_an_organization_of_small_weight_gets_the_place_that_it_has_left(place: Place) -> None:
+    """A worker with room for few runs: the large one never takes the only place of the small one."""
+    async with place.opened() as store:
+        for n in range(6):
+            for organization in ("large", "small"):
+                await add_unowned(store, f"{organization}{n}", organization=organization)
+        weights = {"large": 1_000}
+        driven = names(await store.claim_some(request(2, weights=weights)))
+        assert driven == ["large0", "small0"]
+        for n in range(1, 4):  # whichever ends, its organization is next
+            await store.append(a_row(driven[1], status="completed", epoch=1), replied(3))
+            driven[1:] = names(await store.claim_some(request(1, driven=driven, weights=weights)))
+            assert driven == ["large0", f"small{n}"]
 
 
 async def test_the_row_keeps_what_a_process_must_know(place: Place) -> None:

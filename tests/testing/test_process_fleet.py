@@ -72,7 +72,7 @@ def claims_what_it_does_not_know(patch: pytest.MonkeyPatch) -> None:
 
 
 def serves_the_oldest_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_owners, "in_fair_order", lambda waiting, _driven: sorted(waiting))
+    patch.setattr(memory_owners, "in_fair_order", lambda waiting, _driven, _weights: sorted(waiting))
 
 
 BUGS: dict[str, tuple[Plant, str]] = {

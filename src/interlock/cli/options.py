@@ -12,7 +12,10 @@ from interlock.compose.crews import host_settings
 from interlock.compose.stores.store_url import (
     DATA_FOLDER,
     DATA_VARIABLE,
+    READ_STORE_VARIABLE,
     STORE_VARIABLE,
+    ReadStore,
+    read_url_of,
     require_no_password,
     require_url,
     url_of,
@@ -42,6 +45,44 @@ def data_option(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, data=_store_to_use(data, store, more.get("config")), **more)
 
     return with_store
+
+
+def read_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --data, --store and --read-store to a command that only reads; `data` may be a `ReadStore`."""
+
+    @click.option(
+        "--read-store",
+        metavar="URL",
+        envvar=READ_STORE_VARIABLE,
+        help="Copy of the store to read from, such as a standby of its PostgreSQL server.",
+    )
+    @functools.wraps(command)
+    def with_copy(*args: Any, data: str, read_store: str | None, **more: Any) -> Any:
+        return command(*args, data=_store_to_read(data, read_store), **more)
+
+    return data_option(with_copy)
+
+
+def _store_to_read(data: str, copy: str | None) -> str | ReadStore:
+    """A copy counts for the store that was found in the same place, or in one that counts less."""
+    sources = click.get_current_context().get_parameter_source
+    is_named = ParameterSource.COMMANDLINE in (sources("data"), sources("store"))
+    if sources("read_store") is ParameterSource.COMMANDLINE and copy is not None:
+        if is_named:
+            raise UsageError("--read-store names what to read; leave --data and --store out")
+        require_url(copy, "--read-store")
+        require_no_password(copy, "--read-store")
+        return ReadStore(copy)
+    if is_named:
+        return data
+    if copy is not None:
+        require_url(copy, READ_STORE_VARIABLE)
+        return ReadStore(copy, data)
+    if sources("data") is ParameterSource.DEFAULT and sources("store") is ParameterSource.DEFAULT:
+        settings = host_settings(None)
+        if url := read_url_of(settings.store, f"{settings.file}: store.read_url"):
+            return ReadStore(url, data)
+    return data
 
 
 def _store_to_use(data: str, store: str | None, config: str | None) -> str:

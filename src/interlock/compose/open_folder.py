@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
@@ -41,8 +43,8 @@ from interlock.compose.working.recovery import RunRecovery
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
-from interlock.errors import LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
-from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunRow
+from interlock.errors import DamagedRow, LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
+from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunFormat, RunRow
 from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
@@ -51,6 +53,7 @@ from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.claiming.claim_loop import ClaimLoop
 from interlock.runtime.claiming.rebalance import Rebalance
+from interlock.runtime.claiming.run_in_batch import require_known
 from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.lifecycle.leading import lead, work_together
 from interlock.runtime.run_scheduler import RunScheduler
@@ -119,7 +122,7 @@ class OpenFolder:
         self._preflight = Preflight(self._models, self.toolbox, self.resources, drives=work.drives)
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
-        self._recover, self._work = recover, work
+        self._recover, self._work = recover, _with_weights(work, settings)
         self._queued_max = settings.limits.queued_runs
         self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
@@ -188,6 +191,8 @@ class OpenFolder:
         if self._listens and opened.views is not None:
             opened.views.on_commit()  # what a crash left behind
         await self.list_missing_questions()
+        if self._listens:
+            await self._warn_if_older(store)
         if self._recover:
             await store.announce_worker()
             await self._recovery.recover_all(self._claims, takes_private=self._work.takes_private)
@@ -197,6 +202,15 @@ class OpenFolder:
             self._lead_until_closed(self._recovery.sweeper.run, scheduler.run, retention.run)
             self._run_until_closed(self._claims.run())
             self._run_until_closed(Rebalance(self.runner, self._claims, store, store.owner).run())
+
+    async def _warn_if_older(self, store: HostStore) -> None:
+        """Such a process begins and drives runs that all know, and leaves the others to newer ones."""
+        begins: RunFormat | None = None
+        with suppress(DamagedRow):  # a run that begins tells of it; those that are there continue
+            begins = await store.run_format()
+        if begins is not None and not store.knows.covers(begins):
+            more = f"runs begin here with {begins}; this version knows {store.knows}, and drives only runs of those"
+            _log.warning("%s: %s; upgrade Interlock here", self.home.name, more)
 
     def _lead_until_closed(self, *works: Callable[[Leadership], Coroutine[Any, Any, None]]) -> None:
         """Does what one process does for all: deadlines, schedules, retention."""
@@ -320,8 +334,12 @@ class OpenFolder:
         await store_missing_questions(self.store, self.crew_of)
 
     async def state(self, run_id: str) -> RunState:
-        """The state of a run, replayed from its journal; raises `JournalDiverged` if a replay differs."""
+        """The state of a run, replayed from its journal; raises `JournalDiverged` if a replay differs.
+
+        `HostLacks` if a newer version began it.
+        """
         row = await self.journal.row(run_id)
+        require_known(row, self.store.knows)
         return replay_run(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
 
     async def crew_of(self, row: RunRow) -> CrewDefinition:
@@ -341,6 +359,11 @@ def _store_named(data: StoreName | None, store: str | None, settings: HostSettin
         raise UsageError("data and store both name the store; give one of them")
     named = data if data is not None else store
     return named or url_of(settings.store, f"{settings.file}: store.url") or DATA_FOLDER
+
+
+def _with_weights(work: WorkSettings, settings: HostSettings) -> WorkSettings:
+    """Those of the host, unless the work has its own."""
+    return work if work.weights else msgspec.structs.replace(work, weights=settings.worker.weights)
 
 
 def _retention_of(settings: HostSettings) -> RetentionSettings:

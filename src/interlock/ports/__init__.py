@@ -32,7 +32,7 @@ from interlock.ports.processes.overview import LeaderEntry, Processes, ProcessLo
 from interlock.ports.processes.owners import ClaimedRun, ClaimRequest, Owners
 from interlock.ports.processes.set_asides import RunOwners, SetAside, SetAsides
 from interlock.ports.questions import OpenQuestion, Questions, RunQuestions
-from interlock.ports.records import RECORD_FORMAT, Record, RunRow, SealedRecord, StoredRecord
+from interlock.ports.records import NEWEST_FORMAT, RECORD_FORMAT, Record, RunFormat, RunRow, SealedRecord, StoredRecord
 from interlock.ports.schedules import RunSchedules
 from interlock.ports.server import (
     FolderCounts,
@@ -45,6 +45,7 @@ from interlock.ports.store import OpenedStore, Store
 from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
+    "NEWEST_FORMAT",
     "NO_BROADCASTS",
     "NO_CREW",
     "NO_OWNER",
@@ -97,6 +98,7 @@ __all__ = [
     "RecordFeed",
     "Reservation",
     "RunAccess",
+    "RunFormat",
     "RunOrder",
     "RunOwners",
     "RunQuestions",

@@ -3,9 +3,34 @@
 import msgspec
 
 from interlock.engine.events import Event, Usage
+from interlock.engine.run import RULES
 
 # The newest format of records that this version reads and writes. An event that an older version cannot read raises it.
 RECORD_FORMAT = 1
+
+
+class RunFormat(msgspec.Struct, frozen=True):
+    """What a process must know to drive a run: the rules of the engine, and the format of records."""
+
+    rules: int
+    format: int
+
+    def covers(self, other: "RunFormat") -> bool:
+        """Whether a process that knows this can drive runs of the other one."""
+        return self.rules >= other.rules and self.format >= other.format
+
+    def at_most(self, other: "RunFormat | None") -> "RunFormat":
+        """This, or what it has in common with the other one, if there is another one."""
+        if other is None:
+            return self
+        return RunFormat(min(self.rules, other.rules), min(self.format, other.format))
+
+    def __str__(self) -> str:
+        return f"rules {self.rules}, format {self.format}"
+
+
+# The newest that this version knows.
+NEWEST_FORMAT = RunFormat(RULES, RECORD_FORMAT)
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +56,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     rules: int = 1
     format: int = RECORD_FORMAT
     private: bool = False
+
+    @property
+    def run_format(self) -> RunFormat:
+        return RunFormat(self.rules, self.format)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,10 +20,11 @@ from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import OVER, RULES, Run
 from interlock.errors import PortError, RunError, StoreFailed
 from interlock.ids import parent_of
-from interlock.ports import RECORD_FORMAT, ClaimedRun, ClaimRequest, Clock, Journal, Owners, Record, RunRow
+from interlock.ports import ClaimedRun, ClaimRequest, Clock, Journal, Owners, Record, RunFormat, RunRow
 from interlock.runtime.broadcasts import BroadcastHub
 from interlock.runtime.calls.model_calls import ModelCalls
 from interlock.runtime.claiming.run_in_batch import RunInBatch, require_known
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.supervisor import Supervisor
 from interlock.runtime.live_run import LiveRun as LiveRun
@@ -62,12 +63,13 @@ class LiveRuns:
         supervisor: Supervisor,
         supplies: RunSupplies,
         on_claimed: Callable[[], None],
-        drives: bool = True,
+        knows: RunFormat,
+        work: WorkSettings = DEFAULT_WORK,
     ) -> None:
         self._journal, self._owners, self._clock, self._crews = journal, owners, clock, crews
         self._hub, self._watchers, self._committer = hub, watchers, committer
         self._model_calls, self.supervisor, self._on_claimed = model_calls, supervisor, on_claimed
-        self._supplies, self._drives = supplies, drives
+        self._supplies, self._knows, self._drives, self._weights = supplies, knows, work.drives, work.weights
         self.runs: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also drivers that only have to release their run
@@ -121,10 +123,11 @@ class LiveRuns:
             driven.update(run_id for run_id, lock in self._locks.items() if lock.locked())
             request = ClaimRequest(
                 limit=limit,
-                rules=RULES,
-                format=RECORD_FORMAT,
+                rules=self._knows.rules,
+                format=self._knows.format,
                 at=self._clock.now_ms(),
                 driven=driven,
+                weights=self._weights,
                 **which,
             )
             claimed = await self._owners.claim_some(request)
@@ -171,7 +174,7 @@ class LiveRuns:
         epoch, read = await self._claim(run_id)
         try:
             if read is None:
-                require_known(await self._journal.row(run_id))  # a claim in a batch asks for what is known
+                require_known(await self._journal.row(run_id), self._knows)  # a claim in a batch asks for what is known
             row, records = read or await self._journal.row_with_records(run_id)
             row = msgspec.structs.replace(row, epoch=epoch)
             run = replay_run(crew, run_id, records, self.table(crew, row.crew_sha))
@@ -201,13 +204,13 @@ class LiveRuns:
             self._in_transit.discard(live.id)
         return live
 
-    def table(self, crew: CrewDefinition, sha: str) -> RoutingTable:
-        """The routing table of a crew, shared by all its runs."""
+    def table(self, crew: CrewDefinition, sha: str, rules: int = RULES) -> RoutingTable:
+        """The routing table of a crew, shared by all its runs of these rules."""
         if sha not in self._tables:
             if len(self._tables) == TABLES_MAX:
                 self._tables.clear()
             self._tables[sha] = RoutingTable(crew)
-        return self._tables[sha]
+        return self._tables[sha].for_rules(rules)
 
     def _texts_of(self, run: Run) -> PromptTexts:
         """The texts of a crew's prompts, shared by all its runs under the same rules."""

@@ -40,6 +40,7 @@ from interlock.runtime.calls.hook_checks import judge_input
 from interlock.runtime.calls.host_policies import NO_POLICIES, HostPolicies
 from interlock.runtime.calls.model_calls import Hook, ModelFor
 from interlock.runtime.calls.storable import as_storable
+from interlock.runtime.claiming.run_formats import RunFormats
 from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.commit import Committer
 from interlock.runtime.commit import row_of as row_of
@@ -67,9 +68,6 @@ from interlock.runtime.supplies import EVERY_SUPPLY, RunSupplies
 from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import PublicEvent, Watchers
 
-# How long a process that closes waits for commands in progress: a start, an answer, a park.
-LEAVING_MAX_MS = 5_000
-
 
 class Runner:
     """Carries out commands, and connects the parts that drive the runs of this process.
@@ -78,7 +76,8 @@ class Runner:
     received; `redactor` removes the secrets of the host from incoming events.
     """
 
-    leaving_max_ms = LEAVING_MAX_MS
+    # How long a process that closes waits for commands in progress: a start, an answer, a park.
+    leaving_max_ms = 5_000
 
     def __init__(
         self,
@@ -108,7 +107,8 @@ class Runner:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
         self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers)
-        self._processes, self._listens, self.work, self.host_hooks = processes, listens, work, policies.hooks
+        self._processes, self._formats, self._listens = processes, RunFormats(processes), listens
+        self.work, self.host_hooks = work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
             clock=clock,
             timers=self.timers,
@@ -160,14 +160,15 @@ class Runner:
             supervisor=self.supervisor,
             supplies=supplies,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
-            drives=self.work.drives,
+            knows=self._formats.knows,
+            work=self.work,
         )
-        self.live, self.drivers, effects = runs.runs, runs.drivers, self.effect_runner
+        self.live, self.drivers = runs.runs, runs.drivers
         self.following = Following(journal, owners, self._processes, clock, runs, self.watchers)
         self.resumption = resumption = Resumption(
             live_runs=runs,
             committer=committer,
-            effect_runner=effects,
+            effect_runner=self.effect_runner,
             external_sender=self.external_sender,
             hub=self.hub,
         )
@@ -295,6 +296,8 @@ class Runner:
         await self._begin_run(crew, run_id, event)
 
     async def _begin_run(self, crew: CrewDefinition, run_id: str, event: RunStarted) -> RunRow:
+        begins = await self._formats.of_new_run()
+        event = msgspec.structs.replace(event, rules=begins.rules)
         row = RunRow(
             run=run_id,
             crew=crew.name,
@@ -303,17 +306,18 @@ class Runner:
             created_at=self.clock.now_ms(),
             continues=event.continues,
             organization=crew.settings.organization,
-            rules=event.rules,
+            rules=begins.rules,
+            format=begins.format,
             private=event.needs.is_private or self.work.private,
         )
-        run = Run(crew, run_id, table=self.live_runs.table(crew, event.crew_sha))
+        run = Run(crew, run_id, table=self.live_runs.table(crew, event.crew_sha, begins.rules))
         stored: RunRow = await self._tasks.run_shielded(self._store_first_record(run, row, event))
         return stored
 
     async def _store_first_record(self, run: Run, row: RunRow, event: RunStarted) -> RunRow:
         return (await self.live_runs.begin_run(run, row, event)).row  # before its driver has changed it
 
-    # Answer
+    # Answer, message, cancel
 
     async def resume(
         self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, *, continues_parked: bool = True, order: str = ""
@@ -323,8 +327,6 @@ class Runner:
         `order` is the key of the order to do so: `OrderCarriedOut` if that has an outcome already.
         """
         await self._tasks.run_shielded(self._answers.resume(crew, run_id, answer, continues_parked, order))
-
-    # Message and cancel
 
     async def send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, *, order: str = "") -> str:
         """Sends a message of the host to an agent of the run; returns its id. `BadMessage` if it cannot be sent."""

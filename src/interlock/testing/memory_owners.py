@@ -35,7 +35,7 @@ class MemoryOwners(MemoryProcess):
             for number, kept in enumerate(self._shared_storage.runs.values())
             if self._can_claim(kept, request)
         ]
-        chosen = in_fair_order(waiting, self._driven_runs())[: request.limit]
+        chosen = in_fair_order(waiting, self._driven_runs(), request.weights)[: request.limit]
         return [ClaimedRun(run=each.run, epoch=self._take(self._require_run(each.run))) for each in chosen]
 
     def _driven_runs(self) -> Counter[tuple[str, str]]:

@@ -1,7 +1,10 @@
 """`Processes` in memory, for tests."""
 
+from collections.abc import Sequence
+
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import parent_of
-from interlock.ports import LeaderEntry, ProcessLoad, StoreOverview
+from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 from interlock.testing.memory_storage import MemoryProcess, StoredRun
 
 
@@ -12,12 +15,23 @@ class MemoryProcesses(MemoryProcess):
         self.require_open()
         self._shared_storage.workers.add(self.owner)
 
+    async def run_format(self) -> RunFormat | None:
+        self.require_open()
+        return self._shared_storage.run_format
+
+    async def raise_run_format(self, to: RunFormat) -> Sequence[ProcessLoad]:
+        older = older_processes((await self.overview()).processes, to)
+        if not older:
+            self._shared_storage.run_format = newer_of(self._shared_storage.run_format, to)
+        return older
+
     async def overview(self) -> StoreOverview:
         self.require_open()
         shared, roots = self._shared_storage, self._running_roots()
         waiting = [each.row.updated_at for each in roots if each.owner not in shared.alive]
         return StoreOverview(
             version=1,
+            run_format=shared.run_format,
             processes=tuple(self._load_of(owner, roots) for owner in sorted(shared.alive)),
             leaders=tuple(
                 LeaderEntry(name=name, owner=shared.leaders.get(name, ""), epoch=epoch)
@@ -35,7 +49,9 @@ class MemoryProcesses(MemoryProcess):
 
     def _load_of(self, owner: str, roots: list[StoredRun]) -> ProcessLoad:
         is_worker = owner in self._shared_storage.workers
-        return ProcessLoad(owner=owner, runs=sum(each.owner == owner for each in roots), is_worker=is_worker)
+        knows = self._shared_storage.knows[owner]
+        runs = sum(each.owner == owner for each in roots)
+        return ProcessLoad(owner=owner, runs=runs, is_worker=is_worker, knows=knows)
 
     def _running_roots(self) -> list[StoredRun]:
         kept = self._shared_storage.runs.values()

@@ -16,8 +16,10 @@ from interlock.errors import (
     StoreFailed,
 )
 from interlock.ports import (
+    NEWEST_FORMAT,
     OrderOutcome,
     OutgoingSignal,
+    RunFormat,
     RunOrder,
     RunQuestions,
     RunRow,
@@ -108,6 +110,8 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     leader_waiters: list[asyncio.Future[None]] = []
     alive: set[str] = set()
     workers: set[str] = set()
+    knows: dict[str, RunFormat] = {}  # by process
+    run_format: RunFormat | None = None
     owners: int = 0
 
     async def wait_for_change_of_leaders(self) -> None:
@@ -125,11 +129,12 @@ class SharedStorage(msgspec.Struct, kw_only=True):
 class MemoryProcess:
     """One process on a shared storage: its name as an owner, and whether it is open."""
 
-    def __init__(self, beside: "MemoryProcess | None" = None) -> None:
-        """`beside` another store: another process on the same runs."""
+    def __init__(self, beside: "MemoryProcess | None" = None, *, knows: RunFormat = NEWEST_FORMAT) -> None:
+        """`beside` another store: another process on the same runs. `knows` less: one of an older version."""
         self._shared_storage: SharedStorage = beside._shared_storage if beside is not None else SharedStorage()
         self._shared_storage.owners += 1
         self.owner = f"memory-{self._shared_storage.owners}"
+        self.knows = self._shared_storage.knows[self.owner] = knows
         self._shared_storage.alive.add(self.owner)
         self._is_open = self.is_leased = True
         self._lost_callbacks: list[Callable[[], None]] = []

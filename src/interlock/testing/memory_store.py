@@ -55,6 +55,7 @@ class MemoryStore(MemoryOwners, MemoryProcesses, MemoryOutbox, MemoryArchive, Me
         record_format.require_first(row.run, record)
         kept = StoredRun(row=row, owner=self.owner if owned else "")
         self._shared_storage.runs[row.run] = kept
+        self._shared_storage.run_format = self._shared_storage.run_format or row.run_format
         return self._apply_writes(also, self._add(kept, row, record, body), row, record)
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:

@@ -52,6 +52,19 @@ async def two_stores(url: str) -> AsyncIterator[tuple[PostgresStore, PostgresSto
             await store.close()
 
 
+async def test_a_sign_of_life_tells_how_far_the_clock_of_its_machine_is_behind(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = time.time_ns
+    for behind_s in (-20, 20):
+        monkeypatch.setattr(time, "time_ns", lambda behind_s=behind_s: now_ns() - behind_s * 10**9)
+        store = PostgresStore(postgres_url)
+        (found,) = (await store.overview()).processes
+        await store.close()
+        assert found.clock_behind_ms is not None
+        assert abs(found.clock_behind_ms - behind_s * 1000) < 10_000  # however slow the machine is
+
+
 def make_older(store: PostgresStore, *columns: str) -> None:
     """Ten seconds pass for the times of a process."""
     changes = ", ".join(f"{column} = {column} - interval '10 s'" for column in columns)

@@ -172,14 +172,16 @@ async def test_a_schema_that_is_gone_is_a_failure_that_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("index", "query"),
     [
-        ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}')"),
+        ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}', '{}')"),
         ("runs_by_crew", "select run from run_rows where intact and crew = 'c' order by number desc limit 1"),
     ],
 )
 def test_what_large_stores_ask_often_has_an_index(postgres_url: str, index: str, query: str) -> None:
     with connect(PostgresAddress(postgres_url)) as connection, connection.transaction(force_rollback=True):
-        insert = "insert into owners (id, host, pid, version) overriding system value values (1, 'h', 1, 'v')"
-        connection.execute(insert)
+        names = "id, host, pid, version, rules, format"
+        connection.execute(
+            f"insert into owners ({names}) overriding system value values (1, 'h', 1, 'v', 3, 1)".encode()
+        )
         connection.execute("set local enable_seqscan = off")  # it is the best for a table without rows
         connection.execute(query.encode())
         found = connection.execute("select pg_stat_get_xact_numscans(%s::regclass)", (index,)).fetchone()

@@ -1,5 +1,6 @@
 """The doctor of a whole store: which runs it replays, and what it says of a server."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from interlock.compose.upkeep.doctor import RunChoice, check_store
 from interlock.engine.events import Usage
 from interlock.errors import StoreFailed
 from interlock.ports import RunUsage
+from tests.cli.test_options import call
 from tests.compose.upkeep.rich_folder import add_journals
 from tests.contracts.test_journal import a_row, started
 
@@ -61,12 +63,43 @@ async def test_a_process_that_lost_its_session_and_its_runs_are_noted(postgres_u
     await store.create(a_row("r1"), started())
     await store.close()
     with connect(PostgresAddress(postgres_url)) as connection:
-        connection.execute("insert into owners (host, pid, version, seen) values ('cellar', 1, '0', 'epoch')")
+        connection.execute(
+            "insert into owners (host, pid, version, rules, format, seen) values ('cellar', 1, '0', 3, 1, 'epoch')"
+        )
         connection.execute("update runs set owner = (select max(id) from owners)")
         connection.execute("insert into leaders select 'upkeep', 1, max(id), '' from owners")
     notes = "\n".join((await check_store(postgres_url)).notes)
     assert "on 'cellar' has no session any more; 1 run waits for a worker to claim" in notes
     assert "the process that led 'upkeep' has no session any more" in notes
+
+
+def add_process(url: str, host: str, clock_behind_ms: int) -> None:
+    """A process that will be alive for an hour."""
+    with connect(PostgresAddress(url)) as connection:
+        connection.execute(
+            "insert into owners (host, pid, version, rules, format, seen, clock_behind_ms)"
+            " values (%s, 7, '0.1.0', 3, 1, clock_timestamp() + interval '1 hour', %s)",
+            (host, clock_behind_ms),
+        )
+
+
+async def test_the_clock_of_every_living_process_is_told_and_a_wrong_one_is_a_warning(postgres_url: str) -> None:
+    add_process(postgres_url, "attic", 12)
+    add_process(postgres_url, "cellar", -5200)
+    attic = "the clock of process 7 on 'attic' (0.1.0) is 12 ms behind the store's"
+    cellar = "the clock of process 7 on 'cellar' (0.1.0) is 5200 ms ahead of the store's; set the clock of that machine"
+    notes = (await check_store(postgres_url)).notes
+    assert [note for note in notes if "the clock of process" in note] == [attic, cellar]
+    shown = (await asyncio.to_thread(call, "store", "status", "--store", postgres_url)).stdout
+    assert "process 7 on 'attic' (0.1.0), clock 12 ms behind the store's\n" in shown
+    assert [line for line in shown.splitlines() if line.startswith("warning")] == [f"warning: {cellar}"]
+
+
+async def test_a_folder_has_one_clock(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    assert [each.clock_behind_ms for each in (await store.overview()).processes] == [None]
+    assert ", clock" not in (await asyncio.to_thread(call, "store", "status", "--data", str(tmp_path))).stdout
+    await store.close()
 
 
 async def test_records_outside_of_a_partition_are_a_problem(postgres_url: str) -> None:

@@ -31,16 +31,12 @@ def test_a_worker_with_far_more_than_the_mean_gives_a_small_share(
     assert surplus_of(mine, all_workers) == surplus
 
 
-class Loads:
+class Loads(MemoryStore):
     """Tells of workers, and of a process that is none."""
 
     def __init__(self, **runs: int) -> None:
+        super().__init__()
         self.runs, self.asked = runs, 0
-
-    async def announce_worker(self) -> None: ...
-
-    async def count_waiting(self, organization: str, limit: int) -> int:
-        return 0
 
     async def overview(self) -> StoreOverview:
         self.asked += 1

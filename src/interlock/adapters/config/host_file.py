@@ -19,8 +19,10 @@ from interlock.adapters.config.server_settings import ServerSettings, read_serve
 from interlock.adapters.config.store_settings import (
     LimitSettings,
     StoreSettings,
+    WorkerSettings,
     read_limit_settings,
     read_store_settings,
+    read_worker_settings,
 )
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.adapters.models.openai.constrained_decoding import WAYS
@@ -47,6 +49,7 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "store": None,
     "tools": ("modules",),
     "webhooks": None,
+    "worker": None,
 }
 
 # The names of the store's modes; the store itself is not loaded to read a file.
@@ -72,6 +75,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     store: StoreSettings = StoreSettings()
     webhooks: dict[str, OutgoingHook | IncomingHook] = {}
+    worker: WorkerSettings = WorkerSettings()
 
 
 def read_host_file(path: Path) -> Host:
@@ -127,6 +131,7 @@ def read_settings(path: Path) -> HostSettings:
         server=read_server_settings(path, data.get("server", {})),
         store=read_store_settings(path, data.get("store", {})),
         webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
+        worker=read_worker_settings(path, data.get("worker", {})),
     )
 
 

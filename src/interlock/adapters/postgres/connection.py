@@ -81,16 +81,20 @@ def connect(
     *,
     kind: type[PostgresConnection] = PostgresConnection,
     connect_s: int = CONNECT_S,
+    target: str = "read-write",
     **settings: str,
 ) -> PostgresConnection:
-    """Opens a connection in the schema of the address. Tests of faults pass a `kind` of their own."""
+    """Opens a connection in the schema of the address, to a server that takes writes unless `target` is another.
+
+    Tests of faults pass a `kind` of their own.
+    """
     given = {**_SETTINGS, "search_path": f"{address.schema},pg_temp", **settings}
     options = " ".join([f"-c{name}={value}" for name, value in given.items()])
     conninfo = address.conninfo(
         options=f"{address.parameters.get('options') or ''} {options}".strip(),
         connect_timeout=address.parameters.get("connect_timeout") or connect_s,
         application_name=address.parameters.get("application_name") or "interlock",
-        target_session_attrs=address.parameters.get("target_session_attrs") or "read-write",
+        target_session_attrs=address.parameters.get("target_session_attrs") or target,
     )
     connection = kind.connect(conninfo, autocommit=True)
     # One type for all numbers: else a statement is prepared again for every size of its values.

@@ -16,7 +16,7 @@ from interlock import __version__
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import Connect, PostgresConnection, connect
 from interlock.adapters.postgres.failures import as_postgres_failure
-from interlock.adapters.postgres.migrate import require_newest_schema
+from interlock.adapters.postgres.migrate import require_usable_schema
 from interlock.adapters.postgres.move_marks import read_move_row
 from interlock.adapters.postgres.readers import PostgresReaders, ReadWork
 from interlock.adapters.postgres.server_checks import read_settings, require_safe_settings, warnings_of
@@ -24,6 +24,7 @@ from interlock.adapters.postgres.session import LEFT, OwnerSession, connect_sess
 from interlock.adapters.postgres.writer import Batchable, PostgresWriter, SingleStatement, TransactionWork
 from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import StoreFailed
+from interlock.ports import NEWEST_FORMAT, RunFormat
 
 T = TypeVar("T")
 
@@ -37,20 +38,22 @@ class PostgresDatabase(ABC):
         *,
         connect: Connect = connect,
         connect_session: Connect = connect_session,
+        knows: RunFormat = NEWEST_FORMAT,
     ) -> None:
         """`StoreFailed`, with nothing changed, if the server is away, unsafe, or has no store of this version.
 
-        `connect` and `connect_session` open every connection; tests of faults pass their own.
+        `connect` and `connect_session` open every connection; tests of faults pass their own. `knows` is less for a
+        process of an older version.
         """
         self.address = address if isinstance(address, PostgresAddress) else PostgresAddress(address)
-        self._pid, self._closed = os.getpid(), False
+        self._pid, self._closed, self.knows = os.getpid(), False, knows
         with as_postgres_failure(f"open the store at '{self.address}'", self.address):
             with connect(self.address) as connection:
                 settings = read_settings(connection, self.address)
                 require_safe_settings(settings)
-                require_newest_schema(connection, self.address)
-                self.warnings = tuple(warnings_of(settings))
-                self.session = OwnerSession(self.address, __version__, connect_session)
+                notes = require_usable_schema(connection, self.address)
+                self.warnings = (*notes, *warnings_of(settings))
+                self.session = OwnerSession(self.address, __version__, connect_session, knows)
                 try:
                     # After the session is listed: a move writes its mark, and then looks for sessions.
                     require_not_moved(read_move_row(connection), str(self.address))

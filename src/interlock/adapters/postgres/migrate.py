@@ -5,8 +5,12 @@ Rule 2: each one runs in a transaction of its own, under a lock, so that two of 
 Rule 3: where the roles were granted, they are granted again with each migration, so that the application may use
 what is new.
 Rule 4: a store never changes its schema by being opened: that is `store init` and `store migrate`, by the owner role.
+Rule 5: a migration whose first line is `-- expand` only adds: tables, columns that may be null or have a default,
+indexes, functions of other arguments. Programs that worked before it still do, so the schema is expanded first, then
+the processes are upgraded one by one. Any other migration makes the store need programs that know it.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
 
@@ -23,9 +27,12 @@ from interlock.errors import StoreFailed
 # The first key of every advisory lock of Interlock; the second tells what is locked.
 LOCK_CLASS = 0x494C434B
 
+# A program that knows schema `needs`, or a newer one, can use the store after a migration.
 _MAKE_TABLE = (
-    "create table migrations (number integer primary key, name text not null, at timestamptz not null default now())"
+    "create table migrations (number integer primary key, name text not null, needs integer not null,"
+    " at timestamptz not null default now())"
 )
+EXPAND = "-- expand\n"
 
 
 def migration_files() -> list[tuple[int, str, str]]:
@@ -40,7 +47,7 @@ def newest_schema() -> int:
 
 
 def migrate(address: PostgresAddress) -> int:
-    """Brings the schema to the newest version; returns how many migrations ran. `StoreFailed` for a newer schema."""
+    """Brings the schema to the newest version; returns how many migrations ran. `StoreFailed` for one it cannot use."""
     # A migration may take long, and so may a busy machine between two of its statements.
     patient = partial(connect, statement_timeout="0", lock_timeout="30s", idle_in_transaction_session_timeout="60s")
     with as_postgres_failure(f"make the schema of '{address}'", address), patient(address) as connection:
@@ -61,11 +68,13 @@ def _run_migrations(connection: PostgresConnection, address: PostgresAddress) ->
     for number, name, text in migration_files():
         with connection.transaction():
             _lock(connection, address)
-            version = schema_version(connection)
-            require_known(version, address)
+            version, needs = schema_versions(connection)
+            _require_known(version, needs, address)
             if number > version:
                 connection.execute(text.encode())
-                connection.execute("insert into migrations (number, name) values (%s, %s)", (number, name))
+                needs = needs if text.startswith(EXPAND) else number
+                insert = "insert into migrations (number, name, needs) values (%s, %s, %s)"
+                connection.execute(insert, (number, name, needs))
                 if _has_roles(connection, address):
                     connection.execute(role_statements().encode())
                 done += 1
@@ -84,7 +93,9 @@ def _has_schema(connection: PostgresConnection, address: PostgresAddress) -> boo
 def _has_store(connection: PostgresConnection) -> bool:
     """Also one whose first migration was interrupted. Other programs have a table of this name too."""
     query = "select array_agg(attname::text order by attnum) from pg_attribute where attrelid = to_regclass(%s)"
-    return connection.execute(f"{query} and attnum > 0", ("migrations",)).fetchone() == (["number", "name", "at"],)
+    return connection.execute(f"{query} and attnum > 0", ("migrations",)).fetchone() == (
+        ["number", "name", "needs", "at"],
+    )
 
 
 def _require_empty(connection: PostgresConnection, address: PostgresAddress) -> None:
@@ -103,31 +114,52 @@ def _has_roles(connection: PostgresConnection, address: PostgresAddress) -> bool
 
 def schema_version(connection: PostgresConnection) -> int:
     """The number of the newest migration; 0 if there is no store."""
+    return schema_versions(connection)[0]
+
+
+def schema_versions(connection: PostgresConnection) -> tuple[int, int]:
+    """The number of the newest migration, and that of the schema that a program must know; 0 if there is no store."""
     try:
-        found = connection.execute("select coalesce(max(number), 0) from migrations").fetchone()
+        found = connection.execute(
+            "select coalesce(max(number), 0), coalesce(max(needs), 0) from migrations"
+        ).fetchone()
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):  # the table of another program
-        return 0
+        return 0, 0
     assert found is not None, "an aggregate has a row"
-    return int(found[0])
+    return int(found[0]), int(found[1])
 
 
-def require_known(version: int, address: PostgresAddress) -> None:
-    """`StoreFailed` for the schema of a newer Interlock."""
-    if version > newest_schema():
+def _require_known(version: int, needs: int, address: PostgresAddress) -> None:
+    """`StoreFailed` for the schema of a newer Interlock that this one cannot use."""
+    if needs > newest_schema():
         raise StoreFailed(
-            f"'{address}' was made by a newer Interlock (schema {version}, this one knows {newest_schema()});"
-            " upgrade Interlock"
+            f"'{address}' was made by a newer Interlock (schema {version} needs one that knows {needs}, this one knows"
+            f" {newest_schema()}); upgrade Interlock"
         )
 
 
-def require_newest_schema(connection: PostgresConnection, address: PostgresAddress) -> None:
-    """`StoreFailed` unless the schema is the one that this version works with."""
-    version = schema_version(connection)
-    require_known(version, address)
+def require_usable_schema(connection: PostgresConnection, address: PostgresAddress) -> Sequence[str]:
+    """`StoreFailed` unless this version works with the schema; returns what is to be said of it."""
+    version, needs = schema_versions(connection)
+    _require_known(version, needs, address)
     if version == 0:
         raise StoreFailed(f"there is no store at '{address}'; make one with 'interlock store init'")
     if version < newest_schema():
         raise StoreFailed(
             f"'{address}' was made by an older Interlock (schema {version}, this one needs {newest_schema()});"
             " run 'interlock store migrate'"
+        )
+    if version == newest_schema():
+        return ()
+    return (
+        f"its schema {version} is newer than this Interlock, which knows {newest_schema()} and can use it; upgrade",
+    )
+
+
+def require_own_schema(connection: PostgresConnection, address: PostgresAddress) -> None:
+    """`StoreFailed` unless this version knows every table and column of the schema."""
+    if require_usable_schema(connection, address):
+        raise StoreFailed(
+            f"'{address}' has the schema {schema_version(connection)}, this Interlock knows {newest_schema()} and would"
+            " leave out what is newer; move it with the newer Interlock"
         )

@@ -18,7 +18,7 @@ from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.checks import find_problems
 from interlock.adapters.postgres.connection import PostgresConnection, connect
 from interlock.adapters.postgres.failures import as_postgres_failure
-from interlock.adapters.postgres.migrate import LOCK_CLASS, require_newest_schema
+from interlock.adapters.postgres.migrate import LOCK_CLASS, require_own_schema
 from interlock.adapters.postgres.move_marks import read_move_row, write_move_row
 from interlock.adapters.postgres.runs.run_queries import newest_position
 from interlock.adapters.postgres.runs.transitions import month_of
@@ -94,7 +94,7 @@ def hold_schema(address: PostgresAddress) -> Iterator["MovedSchema"]:
     try:
         with as_postgres_failure(f"open the store at '{address}'", address):
             require_safe_settings(read_settings(connection, address))
-            require_newest_schema(connection, address)
+            require_own_schema(connection, address)
             query = "select pg_try_advisory_lock(%s::integer, hashtext(%s))"
             if connection.execute(query, (LOCK_CLASS, f"{address.schema} move")).fetchone() != (True,):
                 raise StoreFailed(f"another process moves '{address}'; wait until it has ended")

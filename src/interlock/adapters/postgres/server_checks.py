@@ -71,19 +71,24 @@ def require_direct(connection: PostgresConnection) -> None:
 
 def require_safe_settings(found: PostgresSettings) -> None:
     """`StoreFailed` for a server that may lose what it has acknowledged, or that cannot tell who is alive."""
-    if found.is_pooled:
-        raise StoreFailed(_POOLED)
-    if found.version < VERSION_MIN:
-        raise StoreFailed(f"PostgreSQL {found.version // 10_000} is too old; use 14 or newer")
+    require_readable(found)
     for name in ("synchronous_commit", "fsync", "full_page_writes"):
         if getattr(found, name) == "off":
             raise StoreFailed(f"the server runs with {name} = off and may lose what it has acknowledged; set it to on")
-    if found.encoding != "UTF8":
-        raise StoreFailed(f"the database has the encoding {found.encoding}; make one with the encoding UTF8")
     if abs(found.ahead_ms) > CLOCK_MAX_MS:
         raise StoreFailed(
             f"the clocks of this machine and of the server differ by {abs(found.ahead_ms) // 1000} s; set them"
         )
+
+
+def require_readable(found: PostgresSettings) -> None:
+    """`StoreFailed` for a server that cannot be read from safely, also if it keeps only a copy."""
+    if found.is_pooled:
+        raise StoreFailed(_POOLED)
+    if found.version < VERSION_MIN:
+        raise StoreFailed(f"PostgreSQL {found.version // 10_000} is too old; use 14 or newer")
+    if found.encoding != "UTF8":
+        raise StoreFailed(f"the database has the encoding {found.encoding}; make one with the encoding UTF8")
     if found.is_in_the_clear:
         raise StoreFailed("the connection to another machine is not encrypted; name an 'sslmode' in the address")
 

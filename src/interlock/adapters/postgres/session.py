@@ -21,7 +21,7 @@ import psycopg
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import Connect, PostgresConnection, connect
 from interlock.adapters.postgres.failures import FOREIGN
-from interlock.ports import Topic
+from interlock.ports import NEWEST_FORMAT, RunFormat, Topic
 
 LEASE_S = 2.0
 PING_S = LEASE_S / 5
@@ -45,14 +45,16 @@ LEFT: Topic = "claims"
 
 # A process that is gone and has no row is gone too, so old rows are not needed.
 _FORGET = "delete from owners where gone and seen < clock_timestamp() - interval '1 day'"
-_REGISTER = "insert into owners (host, pid, version) values (%s, %s, %s) returning id"
+_REGISTER = "insert into owners (host, pid, version, rules, format) values (%s, %s, %s, %s, %s) returning id"
 _LOCK = "select pg_try_advisory_lock(owner_lock_class(), %s::integer)"
-# The time of the server, and whether another process is silent: it may be dead, and its runs wait.
+# The time of the server, whether another process is silent (it may be dead, and its runs wait), and the format with
+# which runs begin. It stores how far the clock of this machine, which is told, is behind.
 _PING = (
-    "update owners set seen = clock_timestamp() where id = %s and not gone"
+    "update owners set seen = clock_timestamp(),"
+    " clock_behind_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint - %s where id = %s and not gone"
     " returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists"
     " (select 1 from owners other where not other.gone and other.seen < clock_timestamp() - interval '1.5 s'"
-    " and other.id <> owners.id)"
+    " and other.id <> owners.id), (select array[rules, format] from run_format)"
 )
 _GIVE_UP = (
     "with given_up as (update owners set gone = true where id = %s returning id)"
@@ -75,8 +77,15 @@ def connect_session(address: PostgresAddress) -> PostgresConnection:
 class OwnerSession:
     """Registers this process as an owner, and keeps its session in a thread."""
 
-    def __init__(self, address: PostgresAddress, version: str, connect: Connect = connect_session) -> None:
-        self._address, self._connect = address, connect
+    def __init__(
+        self,
+        address: PostgresAddress,
+        version: str,
+        connect: Connect = connect_session,
+        knows: RunFormat = NEWEST_FORMAT,
+    ) -> None:
+        self._address, self._connect, self._knows = address, connect, knows
+        self.run_format: RunFormat | None = None  # of the store, at the last sign of life
         self._connection: PostgresConnection | None = connect(address)
         self._changes, self._is_lost = 0, False
         self._held_until, self._connected_at, self._is_locked = 0.0, 0.0, False
@@ -184,7 +193,8 @@ class OwnerSession:
 
     def _register(self, connection: PostgresConnection, version: str) -> int:
         connection.execute(_FORGET)
-        found = connection.execute(_REGISTER, (socket.gethostname(), os.getpid(), version)).fetchone()
+        values = (socket.gethostname(), os.getpid(), version, self._knows.rules, self._knows.format)
+        found = connection.execute(_REGISTER, values).fetchone()
         assert found is not None, "an insert that returns has a row"
         return int(found[0])
 
@@ -206,10 +216,11 @@ class OwnerSession:
 
     def _give_sign(self, connection: PostgresConnection) -> None:
         sent, wall = _now_also_asleep(), time.time_ns()
-        found = connection.execute(_PING, (self.id,)).fetchone()
+        found = connection.execute(_PING, (wall // 1_000_000, self.id)).fetchone()
         self._is_lost = found is None
         if found is not None:
             self._held_until = sent + HELD_S
+            self.run_format = RunFormat(*found[2]) if found[2] else None
             self._ahead_ms, self._wall_ahead_ns = int(found[0]) - (wall + time.time_ns()) // 2_000_000, _wall_ahead_ns()
         self._signed.set()
         if found is None:

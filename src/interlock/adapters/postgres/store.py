@@ -29,10 +29,12 @@ from interlock.adapters.postgres.tables.usage_totals import PostgresUsage
 from interlock.adapters.store_rules import record_format
 from interlock.errors import NotOwner
 from interlock.ports import (
+    NEWEST_FORMAT,
     FolderCounts,
     Grant,
     Record,
     Reservation,
+    RunFormat,
     RunRow,
     RunSnapshot,
     Settlement,
@@ -62,9 +64,10 @@ class PostgresStore(
         *,
         connect: Connect = connect,
         connect_session: Connect = connect_session,
+        knows: RunFormat = NEWEST_FORMAT,
     ) -> None:
         self.links = KnownLinks()
-        super().__init__(address, connect=connect, connect_session=connect_session)
+        super().__init__(address, connect=connect, connect_session=connect_session, knows=knows)
 
     def version(self) -> int | None:
         """A number that changes when another process has written to the bus; None while it is unknown."""

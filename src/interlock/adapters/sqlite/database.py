@@ -32,6 +32,7 @@ from interlock.adapters.sqlite.write_jobs import Work
 from interlock.adapters.sqlite.writer import Writer
 from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import StoreBroken, StoreFailed, UsageError
+from interlock.ports import NEWEST_FORMAT, RunFormat
 
 T = TypeVar("T")
 Query = Callable[[sqlite3.Connection], T]
@@ -79,15 +80,16 @@ class Database:
         durability: str = "full",
         accepts_loss: bool = False,
         connect: Connect = migrations.connect,
+        knows: RunFormat = NEWEST_FORMAT,
     ) -> None:
         """Creates the folder and the database if there are none; `StoreFailed`, with nothing changed, if it cannot.
 
         `RecordsMissing` for a database that has lost records or changes, unless the loss is accepted.
-        `connect` opens every connection; tests of faults pass their own.
+        `connect` opens every connection; tests of faults pass their own. `knows` is less for an older version.
         """
         if durability not in DURABILITIES:
             raise UsageError(f"there is no durability '{durability}'; use one of {', '.join(DURABILITIES)}")
-        self._set_up(folder, connect)
+        self._set_up(folder, connect, knows)
         path = self.folder / DATABASE
         with as_store_failed(f"open the data folder '{self.folder}'"):
             make_folders(self.folder)
@@ -98,13 +100,13 @@ class Database:
                 self._reading, self._writing, self._mark = open_database(path, durability, connect, marked)
                 self._write_back = connect(path, "rw")
                 remove_dead_owners(self.folder)
-                self._owner = OwnerFile(self.folder)
+                self._owner = OwnerFile(self.folder, knows)
         self._writer = Writer(self._writing, self._write_back, path, durability, self._mark)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
         _open_databases.add(self)
 
-    def _set_up(self, folder: str | os.PathLike[str], connect: Connect) -> None:
-        self.folder = Path(folder).absolute()
+    def _set_up(self, folder: str | os.PathLike[str], connect: Connect, knows: RunFormat = NEWEST_FORMAT) -> None:
+        self.folder, self.knows = Path(folder).absolute(), knows
         self._pid = ThisProcess.pid
         self._closed = False
         self._connect, self._mode = connect, "rw"

@@ -24,6 +24,7 @@ from interlock.adapters.sqlite.sealed_tables import (
     ORDERS,
     PROCESSES,
     REVOKED_APPROVALS,
+    RUN_FORMAT,
     SEALED_ROWS,
     register_seal_function,
 )
@@ -234,6 +235,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     PRESENCE_IN_RECORDS,
     PLACES,
     PROCESSES,
+    RUN_FORMAT,
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -217,12 +217,18 @@ _SET_ASIDES_TABLE = SealedTable(
 
 _LEADERS_TABLE = SealedTable(columns=("name text primary key", "epoch integer not null", "owner text not null"))
 
+# The format with which runs begin: one row from the first run on.
+_RUN_FORMAT_TABLE = SealedTable(
+    columns=("only_one integer primary key check (only_one = 1)", "rules integer not null", "format integer not null")
+)
+
 SEALED_TABLES: dict[str, SealedTable] = {
     **_FIRST_SEALED_TABLES,
     "outbox": _CLAIMED_OUTBOX_TABLE,
     "questions": _QUESTIONS_TABLE,
     "set_asides": _SET_ASIDES_TABLE,
     "leaders": _LEADERS_TABLE,
+    "run_format": _RUN_FORMAT_TABLE,
     "orders": _ORDERS_TABLE,
     "approvals": _APPROVALS_TABLE,
     "revoked_approvals": _REVOKED_APPROVALS_TABLE,
@@ -350,5 +356,14 @@ PROCESSES: Migration = (
         _create_statement("set_asides", _SET_ASIDES_TABLE),
         *_SET_ASIDES_TABLE.indexes,
         _create_statement("leaders", _LEADERS_TABLE),
+    ),
+)
+
+# The runs that are there began with these.
+RUN_FORMAT: Migration = (
+    "028_run_format",
+    (
+        _create_statement("run_format", _RUN_FORMAT_TABLE),
+        "insert into run_format (only_one, rules, format) select 1, 3, 1 where exists (select 1 from runs)",
     ),
 )

@@ -16,6 +16,7 @@ PAUSE_MAX_MS = 600_000
 
 
 NOTHING_DRIVEN: Mapping[tuple[str, str], int] = {}
+NO_WEIGHTS: Mapping[str, int] = {}
 
 
 class WaitingRun(NamedTuple):
@@ -45,11 +46,14 @@ def fits_request(row: RunRow, request: ClaimRequest) -> bool:
 
 
 def in_fair_order(
-    waiting: Iterable[WaitingRun], driven: Mapping[tuple[str, str], int] = NOTHING_DRIVEN
+    waiting: Iterable[WaitingRun],
+    driven: Mapping[tuple[str, str], int] = NOTHING_DRIVEN,
+    weights: Mapping[str, int] = NO_WEIGHTS,
 ) -> Sequence[WaitingRun]:
     """Organizations in turn, within one its crews in turn, within a crew the oldest run first.
 
-    `driven` counts the runs of each organization and crew that are driven now: those with fewer come first.
+    `driven` counts the runs of each organization and crew that are driven now: those with fewer come first,
+    in proportion to the weight of their organization.
     """
     by_age = sorted(waiting)
     oldest_of: dict[tuple[str, ...], int] = {}
@@ -64,9 +68,10 @@ def in_fair_order(
         place = (each.organization, each.crew)
         in_crews.append((rounds[place], oldest_of[place], each))
         rounds[place] += 1
-    in_organizations: list[tuple[int, int, WaitingRun]] = []
+    in_organizations: list[tuple[float, int, WaitingRun]] = []
     for _, _, each in sorted(in_crews):
-        in_organizations.append((turns[each.organization], oldest_of[each.organization,], each))
+        turn = turns[each.organization] / weights.get(each.organization, 1)
+        in_organizations.append((turn, oldest_of[each.organization,], each))
         turns[each.organization] += 1
     return [each for _, _, each in sorted(in_organizations)]
 

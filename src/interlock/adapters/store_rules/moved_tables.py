@@ -42,6 +42,8 @@ MOVED_TABLES = (
     _table("closed_sessions", "session", "until"),
     # The epochs continue: a process that led the old store never looks like the leader of the new one.
     _table("leaders", "name", "epoch"),
+    # Workers of an older version are there after the move, too.
+    _table("run_format", "only_one", "rules format"),
     _table("broadcasts", "position", "id hops crc body"),
     _table("lifecycle", "position", "crc body"),
     _table("subscriptions", "crew agent pattern", "silent origin"),

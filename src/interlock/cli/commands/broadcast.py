@@ -17,11 +17,12 @@ from interlock.broadcast.record import UNSET, Broadcast, source_label
 from interlock.broadcast.schedules import Schedule, iso_time
 from interlock.cli.crew_argument import config_option, safe_line
 from interlock.cli.open_host import with_interlock
-from interlock.cli.options import data_option, json_option
-from interlock.cli.read_only import with_read_only
+from interlock.cli.options import data_option, json_option, read_option
+from interlock.cli.read_only import StoreToRead, with_read_only
 from interlock.cli.view.terminal import can_show_live
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
+from interlock.compose.stores.store_url import ReadStore
 from interlock.compose.upkeep.archive import prune_broadcasts
 from interlock.errors import UsageError
 from interlock.limits import BROADCASTS_LISTED_MAX
@@ -117,15 +118,19 @@ def emit(type_: str, data_: str | None, name: str | None, data: str, as_json: bo
     "--limit", type=click.IntRange(1, BROADCASTS_LISTED_MAX), default=20, show_default=True, help="How many to print."
 )
 @click.option("--plain", is_flag=True, help="Print lines also on a terminal.")
-@data_option
+@read_option
 @json_option
-def tail(pattern: str | None, follow: bool, limit: int, plain: bool, data: str, as_json: bool) -> None:
+def tail(pattern: str | None, follow: bool, limit: int, plain: bool, data: StoreToRead, as_json: bool) -> None:
     """Print the newest broadcasts, oldest first; PATTERN filters by type ('*' matches one segment)."""
     if not follow:
         found = with_read_only(data, lambda box: _print_newest(box, pattern, limit, as_json=as_json))
         if not found and not as_json:
             click.echo("no broadcasts yet; emit one with 'interlock broadcast emit TYPE'")
         return
+    if isinstance(data, ReadStore):
+        if not data.store:
+            raise UsageError("a copy does not tell of new broadcasts; --follow needs the store itself, by --store")
+        data = data.store
     live = not (as_json or plain) and can_show_live()
     try:
         with_interlock(data, lambda box: _follow(box, pattern, limit, as_json=as_json, live=live))

@@ -13,7 +13,8 @@ from interlock.compose.crews import host_settings
 from interlock.compose.stores.homes import home_of
 from interlock.compose.stores.store_url import require_no_password, require_url
 from interlock.compose.upkeep.store_move import give_up_move, move_store
-from interlock.compose.upkeep.store_status import StoreStatus, read_status
+from interlock.compose.upkeep.store_status import StoreStatus, clock_words, raise_format, read_status
+from interlock.ports import ProcessLoad, RunFormat
 
 
 @click.group()
@@ -64,6 +65,18 @@ def status(data: str, as_json: bool) -> None:
         click.echo(safe_line(line))
 
 
+@store.command("raise-format")
+@data_option
+def raise_format_(data: str) -> None:
+    """Let runs begin with the newest rules and format of this version, once every process on the store has it.
+
+    Until then runs begin with those that the store had before, so that processes of the older version can take them
+    over. Refused while a living process knows less; 'store status' names it.
+    """
+    home_of(data).require_exists()
+    click.echo(f"{safe_line(home_of(data).name)}: {safe_line(with_read_only(data, raise_format))}")
+
+
 @store.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
@@ -94,16 +107,33 @@ def move(source: str, target: str, give_up: bool, as_json: bool) -> None:
 def _lines(found: StoreStatus) -> list[str]:
     size = _megabytes(found.size_bytes)
     oldest = f", the oldest since {_time(found.oldest_waiting_at)}" if found.waiting else ""
-    lines = [f"{found.store}: version {found.version}, {size}", f"runs that wait for a driver: {found.waiting}{oldest}"]
+    lines = [f"{found.store}: version {found.version}, {size}"]
+    if found.run_format is not None:
+        lines.append(_format_line(found.run_format, found.newest_format))
+    lines.append(f"runs that wait for a driver: {found.waiting}{oldest}")
+    lines += [f"{each}, less than this version: it cannot drive newer runs" for each in found.held_back_by]
     lines += [f"partition {each.name}: {_megabytes(each.size_bytes)}" for each in found.partitions]
     lines += [f"standby {each.name}: {each.state}, {_lag(each.lag_ms)}" for each in found.standbys]
-    lines += [f"{'worker' if each.is_worker else 'process'} {each.owner}: {each.runs} runs" for each in found.processes]
+    lines += [_process_line(each) for each in found.processes]
+    lines += [f"warning: {each}" for each in found.wrong_clocks]
     lines += [f"leader of {each.name}: {each.owner or 'none'}" for each in found.leaders]
     lines += [
         f"set aside: run {each.run}, {each.tries} tries, again at {_time(each.again_at)}: {each.reason}"
         for each in found.set_asides
     ]
     return lines
+
+
+def _process_line(each: ProcessLoad) -> str:
+    kind = "worker" if each.is_worker else "process"
+    clock = "" if each.clock_behind_ms is None else f", clock {clock_words(each.clock_behind_ms)} the store's"
+    return f"{kind} {each.owner}: {each.runs} runs, {each.place}{clock}"
+
+
+def _format_line(now: RunFormat, newest: RunFormat) -> str:
+    if now.covers(newest):
+        return f"runs begin with {now}"
+    return f"runs begin with {now}; this version knows {newest}: 'interlock store raise-format'"
 
 
 def _megabytes(size: int) -> str:

@@ -11,7 +11,7 @@ from interlock.adapters.files.served_folder import require_key
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.migrate import migrate
 from interlock.adapters.postgres.moving import hold_schema
-from interlock.adapters.postgres.opening import open_postgres
+from interlock.adapters.postgres.opening import open_copy, open_postgres
 from interlock.adapters.postgres.roles import ROLES, grant_roles
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.compose.stores.store_home import OpenedHome, ServerKeyPlace, StoreNotes
@@ -62,6 +62,12 @@ class PostgresServer:
 
     async def open_to_read(self, durability: str, clock: Clock) -> OpenedHome:
         return await self.open(durability, clock)
+
+    async def open_copy(self, clock: Clock) -> OpenedHome:
+        opened = await asyncio.to_thread(open_copy, self._address, clock)
+        assert isinstance(opened.store, PostgresStore), "this home opens no other"
+        warnings = [f"{self.name}: {warning}" for warning in opened.store.warnings]
+        return OpenedHome(opened.store, *opened[1:], is_read_only=True, warnings=warnings)
 
     async def initialize(self, durability: str) -> None:
         await asyncio.to_thread(migrate, self._address)

@@ -76,6 +76,9 @@ class SqliteFolder:
         except RecordsMissing:
             return self._open_read_only(clock)  # the rest can still be read
 
+    async def open_copy(self, clock: Clock) -> OpenedHome:
+        raise UsageError(f"'{self.name}' is a data folder and has no copies to read; name it with --data or --store")
+
     def _open_read_only(self, clock: Clock) -> OpenedHome:
         store = ReadOnlyStore(self.folder, connect=self._connect)
         if store.lost is not None:

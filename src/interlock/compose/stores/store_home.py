@@ -112,6 +112,10 @@ class StoreHome(Protocol):
         """Opens it also where this process may not write."""
         ...
 
+    async def open_copy(self, clock: Clock) -> OpenedHome:
+        """Opens a copy of the store that another server keeps, to read; `UsageError` for a kind without copies."""
+        ...
+
     async def initialize(self, durability: str) -> None:
         """Creates the tables, or brings them up to date."""
         ...

@@ -17,6 +17,7 @@ from interlock.adapters.config.store_settings import StoreSettings
 from interlock.errors import UsageError, nearest
 
 STORE_VARIABLE = "INTERLOCK_STORE"
+READ_STORE_VARIABLE = "INTERLOCK_READ_STORE"
 DATA_VARIABLE = "INTERLOCK_DATA"
 DATA_FOLDER = ".interlock"
 
@@ -41,6 +42,13 @@ class PostgresUrl(NamedTuple):
     def __repr__(self) -> str:
         """Without the password: tracebacks and logs show what a value looks like."""
         return f"PostgresUrl({self.url!r})"
+
+
+class ReadStore(NamedTuple):
+    """The URL of a copy of the store, to be read. `store` is the store itself; empty if none is named."""
+
+    url: str
+    store: str = ""
 
 
 StoreAddress = FolderAddress | PostgresUrl
@@ -80,13 +88,20 @@ def require_no_password(named: str, where: str) -> None:
 
 def url_of(settings: StoreSettings, where: str) -> str:
     """The address in `[store]`, with the name of the variable of its password; empty if there is none."""
-    if not settings.url:
+    return _with_password(settings.url, settings, where)
+
+
+def read_url_of(settings: StoreSettings, where: str) -> str:
+    """The address of the copy in `[store]`; its password is in the same variable."""
+    return _with_password(settings.read_url, settings, where)
+
+
+def _with_password(url: str, settings: StoreSettings, where: str) -> str:
+    if not url:
         return ""
-    require_url(settings.url, where)
-    require_no_password(settings.url, where)
-    if not settings.password_env:
-        return settings.url
-    return f"{settings.url}{'&' if '?' in settings.url else '?'}password_env={settings.password_env}"
+    require_url(url, where)
+    require_no_password(url, where)
+    return f"{url}{'&' if '?' in url else '?'}password_env={settings.password_env}" if settings.password_env else url
 
 
 def store_of_environment(settings: StoreSettings, where: str) -> str:

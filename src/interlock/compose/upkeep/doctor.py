@@ -15,6 +15,7 @@ from interlock.compose.stores.store_home import StoreHome
 from interlock.compose.upkeep.archive import count_runs_due, each_row, has_broadcasts_due
 from interlock.compose.upkeep.read_only import Inspection
 from interlock.compose.upkeep.retention import moment_ago
+from interlock.compose.upkeep.store_status import clocks_of
 from interlock.compose.usage import usage_of_run
 from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
@@ -72,6 +73,8 @@ async def check_store(
 
 async def _check_open_store(box: Inspection, settings: HostSettings, choice: RunChoice, found: Checkup) -> None:
     found.notes += [*box.store_warnings, *box.home.open_notes(), *(await box.store.storage()).notes]
+    others = [each for each in (await box.store.overview()).processes if each.owner != box.store.owner]
+    found.notes += [note for note, _ in clocks_of(others)]
     found.problems += box.losses()
     found.problems += await box.store.problems()
     await _check_runs(box, choice, found)
@@ -110,7 +113,11 @@ async def _rows_to_check(box: Inspection, choice: RunChoice, found: Checkup) -> 
 
 
 async def _check_runs(box: Inspection, choice: RunChoice, found: Checkup) -> None:
+    newer = 0
     async for row in _rows_to_check(box, choice, found):
+        if not box.store.knows.covers(row.run_format):
+            newer, found.left_out = newer + 1, found.left_out + 1
+            continue
         found.runs += 1
         found.events += row.seq
         try:
@@ -121,6 +128,9 @@ async def _check_runs(box: Inspection, choice: RunChoice, found: Checkup) -> Non
             found.problems.append(str(error))
         except Exception as error:  # a journal that the engine cannot replay must not hide the runs after it
             found.problems.append(f"run '{row.run}' cannot be replayed: {type(error).__name__}: {error}")
+    if newer:
+        runs = "1 run was begun" if newer == 1 else f"{newer} runs were begun"
+        found.notes.append(f"{runs} by a newer Interlock and not replayed; its own doctor does that")
 
 
 async def _check_run(box: Inspection, row: RunRow, found: Checkup) -> None:

@@ -24,3 +24,10 @@ class Inspection(Interlock):
         """The records and changes that the store has lost."""
         lost = self._opened.lost
         return [] if lost is None else [str(lost)]
+
+
+class CopyInspection(Inspection):
+    """Opens a copy of a store, such as a standby of its server; it is not seen there, and every write is refused."""
+
+    async def _open_store(self) -> OpenedHome:
+        return await self.home.open_copy(self.clock)

@@ -4,7 +4,7 @@ Rule 1: a claim ends with its process. A store knows which processes are alive: 
 Rule 2: safety rests on the epoch that each append compares. A wrong guess about who is alive costs a repeated call.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,7 +14,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a process can drive, and how many runs it takes.
 
     `crews` and `organizations` are names, None means all. `rules` and `format` are the newest that it knows.
-    `driven` are the runs that it drives, claims or starts now. `at` is the time by the store's clock.
+    `driven` are the runs that it drives, claims or starts now. `at` is the time by the store's clock. `weights` are the
+    shares of organizations, whole numbers from 1 on; that of others is 1.
     """
 
     limit: int
@@ -24,6 +25,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     crews: Collection[str] | None = None
     organizations: Collection[str] | None = None
     driven: Collection[str] = ()
+    weights: Mapping[str, int] = {}
 
 
 class ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,8 @@ class Owners(Protocol):
 
         Order: one run per organization in turn; within an organization one per crew in turn; within a crew the oldest.
         Organizations, and crews, take turns in the order of their oldest run that waits. Runs that are driven now count
-        as turns: an organization with many of them waits until others have as many.
+        as turns: an organization with many of them waits until others have as many. An organization with a weight of 3
+        is next until it has three times as many as one without; but one that has none is before those that have some.
         """
         ...
 

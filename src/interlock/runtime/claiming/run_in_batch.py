@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from interlock.engine.run import RULES
 from interlock.errors import HostLacks
-from interlock.ports import RECORD_FORMAT, Record, RunRow
+from interlock.ports import Record, RunFormat, RunRow
 
 
 class RunInBatch(NamedTuple):
@@ -18,7 +17,7 @@ class RunInBatch(NamedTuple):
     read: tuple[RunRow, Sequence[Record]] | None = None
 
 
-def require_known(row: RunRow) -> None:
+def require_known(row: RunRow, knows: RunFormat) -> None:
     """`HostLacks` if a newer version began the run: this one would take its journal for damaged, or misread it."""
-    if row.rules > RULES or row.format > RECORD_FORMAT:
-        raise HostLacks(row.run, [f"newer version of Interlock: rules {row.rules}, format {row.format}"])
+    if not knows.covers(row.run_format):
+        raise HostLacks(row.run, [f"newer version of Interlock: {row.run_format}"])

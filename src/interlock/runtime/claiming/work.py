@@ -17,6 +17,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     `drives` is False for a process that creates runs for others, and has orders carried out by them. Runs that are
     begun are `private` if only a command that names them may continue them; a process that `takes_private` tries those
     of dead processes once, at its start. `crews` and `organizations` are those whose runs are claimed; None means all.
+    `weights` are the shares of organizations in the runs that are driven; that of others is 1.
     """
 
     drives: bool = True
@@ -26,6 +27,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     calls_max: int = CALLS_MAX
     crews: tuple[str, ...] | None = None
     organizations: tuple[str, ...] | None = None
+    weights: dict[str, int] = {}
 
     def may_take(self, row: RunRow, *, to_end: bool = False) -> bool:
         """Whether this process may continue a run that no command of its own names; any process may end a private one.

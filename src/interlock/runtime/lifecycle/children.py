@@ -4,7 +4,8 @@ Rule 1: the process that drives a run drives its children.
 Rule 2: an event of a child is stored with the child first and then with its parent; but a parent knows that a child
 continues before the child does. So while anything in a tree is running, so is its root, and the process that recovers
 the root finds everything. A run that ends stops its children first, and ends when they have stopped.
-Rule 3: that a child rests is stored with its parent under the lock of the child, so that it is still true then.
+Rule 3: a child has the rules and the format of its parent, so that a process that can drive a run can drive its tree.
+Rule 4: that a child rests is stored with its parent under the lock of the child, so that it is still true then.
 """
 
 import msgspec
@@ -22,7 +23,7 @@ from interlock.engine.events import (
     RunStarted,
 )
 from interlock.engine.kinds import RunStatus
-from interlock.engine.run import OVER, RULES, Run
+from interlock.engine.run import OVER, Run
 from interlock.engine.state import RunState
 from interlock.errors import CrewMissing, InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
 from interlock.ids import RESERVED_IDS
@@ -129,7 +130,7 @@ class Children:
             crew=crew.name,
             input=order.input,
             frames=order.frames,
-            rules=RULES,
+            rules=state.rules,
             messages=message_types(),
             crew_sha=sub.crew_sha,
             history=history_for_child(parent, order),
@@ -154,10 +155,11 @@ class Children:
             created_at=self._clock.now_ms(),
             organization=crew.settings.organization or parent.row.organization,
             rules=event.rules,
+            format=parent.row.format,
             private=parent.row.private,
         )
         return await self._live_runs.begin_run(
-            Run(crew, order.child, table=self._live_runs.table(crew, sub.crew_sha)), row, event
+            Run(crew, order.child, table=self._live_runs.table(crew, sub.crew_sha, event.rules)), row, event
         )
 
     async def _resting_state(self, child: LiveRun) -> RunState:

@@ -14,7 +14,12 @@ create table owners (
     connected timestamptz not null default clock_timestamp(),
     seen timestamptz not null default clock_timestamp(),
     gone boolean not null default false,
-    worker boolean not null default false  -- it claims runs that wait
+    worker boolean not null default false,  -- it claims runs that wait
+    -- The newest rules and format that it can drive.
+    rules integer not null,
+    format integer not null,
+    -- How far the clock of its machine was behind the server's at the last sign of life.
+    clock_behind_ms bigint not null default 0
 ) with (fillfactor = 50);
 
 create function row_crc(
@@ -133,6 +138,13 @@ begin
         name, month, (month + interval '1 month')::date);
 end
 $$;
+
+-- The format with which runs begin: one row from the first run on.
+create table run_format (
+    only_one integer primary key check (only_one = 1),
+    rules integer not null,
+    format integer not null
+);
 
 -- Work that one process does for all. A write of a leader compares the epoch.
 create table leaders (

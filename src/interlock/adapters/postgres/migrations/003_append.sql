@@ -228,6 +228,9 @@ begin
             perform apply_writes((p_rows->(idx - 1)->>'owner')::bigint, p_also[idx]);
         end if;
     end loop;
+    if cardinality(created) > 0 and not exists (select 1 from run_format) then
+        insert into run_format select 1, (p_rows->0->>'rules')::integer, (p_rows->0->>'format')::integer;
+    end if;
     update heads set position = position + cardinality(created) where name = 'records'
         returning position - cardinality(created) into first;
     return query select * from store_records(

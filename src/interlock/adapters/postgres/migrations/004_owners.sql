@@ -83,10 +83,11 @@ end
 $$;
 
 -- Claims runs that wait for a driver, in the order that the port `Owners` tells: runs that are driven
--- already count as turns. Owners that are dead are marked first.
+-- already count as turns, and a turn counts less with the weight of its organization. Owners that are dead are marked
+-- first.
 create function claim_runs(
     p_me bigint, p_limit bigint, p_rules bigint, p_format bigint, p_at bigint, p_crews text[], p_organizations text[],
-    p_driven text[]
+    p_driven text[], p_weights jsonb
 ) returns table (run text, epoch bigint, link bytea)
 language plpgsql set search_path from current as $$
 #variable_conflict use_column
@@ -129,9 +130,10 @@ begin
         from waiting
     ), of_organization as (
         select number, oldest,
-            row_number() over (partition by organization order by turn, oldest_of_crew)
+            (row_number() over (partition by organization order by turn, oldest_of_crew) - 1
                 + coalesce((
-                    select sum(runs) from driven where driven.organization = of_crew.organization), 0) as turn
+                    select sum(runs) from driven where driven.organization = of_crew.organization), 0)
+            )::double precision / coalesce((p_weights->>organization)::double precision, 1) as turn
         from of_crew
     )
     select array_agg(number order by turn, oldest) into chosen

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from typing import Any
 
+from psycopg.types.json import Jsonb
+
 from interlock.adapters.postgres.connection import PostgresConnection
 from interlock.adapters.postgres.runs.run_appends import PostgresAppends
 from interlock.adapters.postgres.runs.run_head import read_stored_run
@@ -17,7 +19,7 @@ from interlock.ports import ClaimedRun, ClaimRequest, Leadership
 # How often a process that waits to lead asks again. A leader that leaves wakes the others at once.
 LEAD_AGAIN_S = 1.0
 
-_CLAIM_SOME = "select run, epoch, link from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[])"
+_CLAIM_SOME = "select run, epoch, link from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s)"
 
 
 class PostgresOwners(PostgresAppends):
@@ -56,6 +58,7 @@ class PostgresOwners(PostgresAppends):
             values = (  # `driven` is asked now: a run may have been started since the request was made
                 *(self.session.id, request.limit, request.rules, request.format, request.at),
                 *(_names(request.crews), _names(request.organizations), list(request.driven)),
+                Jsonb(dict(request.weights)),
             )
             found = connection.execute(_CLAIM_SOME, values, binary=True).fetchall()
             for run, _, link in found:

@@ -1,13 +1,20 @@
 """`Processes`, as a part of a PostgreSQL store."""
 
+from collections.abc import Sequence
+
 from interlock.adapters.postgres.connection import PostgresConnection
 from interlock.adapters.postgres.database import PostgresDatabase
 from interlock.adapters.postgres.migrate import schema_version
-from interlock.ports import LeaderEntry, ProcessLoad, StoreOverview
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
+from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
 _PROCESSES = (
-    "select id, worker, (select count(*) from runs where owner = owners.id and status = 'running' and root = run)"
-    " from owners where not seems_gone(id) order by id"
+    "select id::text, (select count(*) from runs where owner = owners.id and status = 'running' and root = run),"
+    " worker, host, pid, version, rules, format, clock_behind_ms from owners where not seems_gone(id) order by id"
+)
+_PUT_RUN_FORMAT = (
+    "insert into run_format values (1, %s, %s)"
+    " on conflict (only_one) do update set rules = excluded.rules, format = excluded.format"
 )
 _WAITING = "from runs where status = 'running' and root = run and (owner is null or seems_gone(owner))"
 
@@ -20,6 +27,23 @@ class PostgresProcesses(PostgresDatabase):
             connection.execute("update owners set worker = true where id = %s", (self.session.id,))
 
         await self.write("announce a worker", work)
+
+    async def run_format(self) -> RunFormat | None:
+        """As of the last sign of life: a format that was raised since is newer, so runs of this one are still known."""
+        if (known := self.session.run_format) is not None:
+            return known
+        return await self.read_statement("read the run format of the store", _read_run_format)
+
+    async def raise_run_format(self, to: RunFormat) -> Sequence[ProcessLoad]:
+        def work(connection: PostgresConnection) -> Sequence[ProcessLoad]:
+            connection.execute("select lock_store()")
+            older = older_processes(_read_processes(connection), to)
+            if not older:
+                new = newer_of(_read_run_format(connection), to)
+                connection.execute(_PUT_RUN_FORMAT, (new.rules, new.format))
+            return older
+
+        return await self.write("raise the run format of the store", work)
 
     async def overview(self) -> StoreOverview:
         return await self.read("look at the processes of the store", _read_overview)
@@ -36,7 +60,6 @@ class PostgresProcesses(PostgresDatabase):
 
 
 def _read_overview(connection: PostgresConnection) -> StoreOverview:
-    processes = connection.execute(_PROCESSES).fetchall()
     leaders = connection.execute(
         "select name, case when owner is null or seems_gone(owner) then '' else owner::text end, epoch"
         " from leaders order by name"
@@ -45,10 +68,30 @@ def _read_overview(connection: PostgresConnection) -> StoreOverview:
     assert waiting is not None, "an aggregate has a row"
     return StoreOverview(
         version=schema_version(connection),
-        processes=tuple(
-            ProcessLoad(owner=str(owner), runs=runs, is_worker=is_worker) for owner, is_worker, runs in processes
-        ),
+        run_format=_read_run_format(connection),
+        processes=tuple(_read_processes(connection)),
         leaders=tuple(LeaderEntry(name=name, owner=owner, epoch=epoch) for name, owner, epoch in leaders),
         waiting=int(waiting[0]),
         oldest_waiting_at=int(waiting[1]),
     )
+
+
+def _read_processes(connection: PostgresConnection) -> list[ProcessLoad]:
+    return [
+        ProcessLoad(
+            owner=owner,
+            runs=runs,
+            is_worker=is_worker,
+            host=host,
+            pid=pid,
+            version=version,
+            knows=RunFormat(rules, format_),
+            clock_behind_ms=behind_ms,
+        )
+        for owner, runs, is_worker, host, pid, version, rules, format_, behind_ms in connection.execute(_PROCESSES)
+    ]
+
+
+def _read_run_format(connection: PostgresConnection) -> RunFormat | None:
+    found = connection.execute("select rules, format from run_format").fetchone()
+    return None if found is None else RunFormat(*found)

@@ -43,7 +43,7 @@ def find_claimable(
     ]
     resting = _resting_runs(connection, owner, request.at) if waiting else set()
     free_runs = [each for each in waiting if each.run not in resting]
-    return in_fair_order(free_runs, _driven_runs(connection, is_alive)) if free_runs else ()
+    return in_fair_order(free_runs, _driven_runs(connection, is_alive), request.weights) if free_runs else ()
 
 
 def _free_owners(connection: sqlite3.Connection, where: str, owner: str, is_alive: IsAlive) -> list[str]:

@@ -2,14 +2,20 @@
 
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
+
+import msgspec
 
 from interlock.adapters.files.owner_files import live_owners
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.database import Database
+from interlock.adapters.sqlite.runs.run_format import intact_run_format, put_run_format, read_run_format
+from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import CHILD_MARK
-from interlock.ports import LeaderEntry, ProcessLoad, StoreOverview
+from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
 _ROOTS = "from runs where status = 'running' and instr(run, ?) = 0"
 
@@ -19,6 +25,20 @@ class ProcessTables(Database):
 
     async def announce_worker(self) -> None:
         self._owner.announce_worker()
+
+    async def run_format(self) -> RunFormat | None:
+        return await self.read("read the run format of the folder", read_run_format)
+
+    async def raise_run_format(self, to: RunFormat) -> Sequence[ProcessLoad]:
+        return await self.write("raise the run format of the folder", partial(self._raise_run_format, to=to))
+
+    def _raise_run_format(
+        self, connection: sqlite3.Connection, _cache: WriterCache, *, to: RunFormat
+    ) -> Sequence[ProcessLoad]:
+        older = older_processes([each for _, each in sorted(live_owners(self.folder).items())], to)
+        if not older:
+            put_run_format(connection, newer_of(intact_run_format(connection), to))
+        return older
 
     async def overview(self) -> StoreOverview:
         return await self.read("look at the processes of the folder", self._read_overview)
@@ -36,10 +56,8 @@ class ProcessTables(Database):
         names = f"select name, owner, epoch from leaders where {intact_condition('leaders')} order by name"  # noqa: S608 - constants
         return StoreOverview(
             version=migrations.version_of(connection),
-            processes=tuple(
-                ProcessLoad(owner=owner, runs=runs[owner], is_worker=is_worker)
-                for owner, is_worker in sorted(alive.items())
-            ),
+            run_format=intact_run_format(connection),
+            processes=tuple(msgspec.structs.replace(each, runs=runs[owner]) for owner, each in sorted(alive.items())),
             leaders=tuple(
                 LeaderEntry(name=name, owner=owner if owner in alive else "", epoch=epoch)
                 for name, owner, epoch in connection.execute(names)

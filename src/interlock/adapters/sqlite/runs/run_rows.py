@@ -18,6 +18,7 @@ from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.bus.presence_writes import NO_PRESENCE, PresenceWrite, change_presence
 from interlock.adapters.sqlite.runs import tombstones
 from interlock.adapters.sqlite.runs.places import position_at
+from interlock.adapters.sqlite.runs.run_format import note_run_format
 from interlock.adapters.sqlite.runs.run_head import (
     INSERT_RUN,
     UPDATE_ROW,
@@ -70,6 +71,7 @@ def create(
     link = record_format.next_link(record_format.first_link(row.run), body)
     made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner), row)
     cache.put_head(row.run, made)
+    note_run_format(connection, row)
     presence = NO_PRESENCE
     if also.ended or also.begun:
         presence = change_presence(connection, cache.bus, made.number, row, record, also)

@@ -14,8 +14,15 @@ from interlock.cli.crew_argument import code_of_python_crew, config_option, pyth
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log, with_interlock
-from interlock.cli.options import data_option, json_option, model_option, plain_option, script_option
-from interlock.cli.read_only import with_read_only
+from interlock.cli.options import (
+    data_option,
+    json_option,
+    model_option,
+    plain_option,
+    read_option,
+    script_option,
+)
+from interlock.cli.read_only import StoreToRead, with_read_only
 from interlock.cli.view.run_display import display_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock, RunHandle
@@ -113,8 +120,8 @@ def prune(days: float | None, config: str | None, data: str) -> None:
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.argument("file", metavar="[FILE]", default="-")
-@data_option
-def export(run_id: str, file: str, data: str) -> None:
+@read_option
+def export(run_id: str, file: str, data: StoreToRead) -> None:
     """Write RUN, the runs of its sub-crews, and the crews to FILE or standard output, as JSON lines."""
 
     async def export_by_id(box: Interlock) -> bytes:

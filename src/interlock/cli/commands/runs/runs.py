@@ -14,8 +14,8 @@ from interlock.cli.commands.runs.questions import answer, questions
 from interlock.cli.commands.runs.usage import print_run_usage, usage
 from interlock.cli.crew_argument import safe_line
 from interlock.cli.open_host import with_interlock
-from interlock.cli.options import data_option, json_option, model_option, script_option
-from interlock.cli.read_only import with_read_only
+from interlock.cli.options import data_option, json_option, model_option, read_option, script_option
+from interlock.cli.read_only import StoreToRead, with_read_only
 from interlock.cli.system_user import system_user
 from interlock.cli.view.columns import cost
 from interlock.cli.view.explanation import reason_lines
@@ -51,9 +51,11 @@ for command in (answer, approvals, delete, export, follow, fork, import_, prune,
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most runs to list.")
 @click.option("--all", "with_children", is_flag=True, help="Also list runs of sub-crews, below their callers.")
-@data_option
+@read_option
 @json_option
-def list_runs(status: str | None, crew: str | None, limit: int, with_children: bool, data: str, as_json: bool) -> None:
+def list_runs(
+    status: str | None, crew: str | None, limit: int, with_children: bool, data: StoreToRead, as_json: bool
+) -> None:
     """List runs, newest first, with their cost. The cost of sub-crews counts for their caller."""
 
     async def read_rows(box: Interlock) -> list[RunRow]:
@@ -92,9 +94,9 @@ async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]
 @click.argument("run_id", metavar="RUN")
 @click.option("--messages", is_flag=True, help="Show the messages between agents and people.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="Print the messages as a Mermaid sequence diagram.")
-@data_option
+@read_option
 @json_option
-def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool) -> None:
+def show(run_id: str, messages: bool, as_mermaid: bool, data: StoreToRead, as_json: bool) -> None:
     """Show the status, transcript and cost of RUN and its sub-crews."""
     if messages or as_mermaid:
         _show_messages(run_id, data, as_mermaid, as_json)
@@ -135,8 +137,8 @@ def _print_status(run_id: str, result: Result) -> None:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
-@data_option
-def explain(run_id: str, data: str) -> None:
+@read_option
+def explain(run_id: str, data: StoreToRead) -> None:
     """Explain every decision of RUN and its sub-crews."""
 
     async def read_tree(box: Interlock) -> tuple[Sequence[StoredRecord], list[str]]:
@@ -168,8 +170,8 @@ def continue_hint(run_id: str, reason: str) -> str:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
-@data_option
-def replay(run_id: str, data: str) -> None:
+@read_option
+def replay(run_id: str, data: StoreToRead) -> None:
     """Replay RUN's events through the engine, and check that it makes the same decisions."""
 
     async def read_state(box: Interlock) -> RunState:
@@ -202,7 +204,7 @@ def cancel(run_id: str, script: str | None, model: str | None, data: str) -> Non
     sys.exit(0 if status == "cancelled" else 1)
 
 
-def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> None:
+def _show_messages(run_id: str, data: StoreToRead, as_mermaid: bool, as_json: bool) -> None:
     if as_json and as_mermaid:
         raise UsageError("--mermaid and --json exclude each other; give one of them")
 

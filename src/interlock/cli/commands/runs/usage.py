@@ -4,8 +4,8 @@ import click
 import msgspec
 
 from interlock.cli.crew_argument import safe_line
-from interlock.cli.options import data_option, json_option
-from interlock.cli.read_only import with_read_only
+from interlock.cli.options import json_option, read_option
+from interlock.cli.read_only import StoreToRead, with_read_only
 from interlock.cli.view.columns import USAGE_HEADS, align_columns, savings_text, usage_cells
 from interlock.compose.interlock import Interlock
 from interlock.compose.usage import DAY_MS, CostReport
@@ -18,9 +18,9 @@ NAME_COLUMNS = 2  # columns that hold names
 @click.command()
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--days", type=click.FloatRange(min=0), metavar="DAYS", help="Only runs started in the last DAYS.")
-@data_option
+@read_option
 @json_option
-def usage(crew: str | None, days: float | None, data: str, as_json: bool) -> None:
+def usage(crew: str | None, days: float | None, data: StoreToRead, as_json: bool) -> None:
     """Show model calls, tokens and cost by crew and agent, highest cost first.
 
     Every model call counts once, also failed ones; a fork counts from its first new event. "cached" is the part of the
