@@ -188,10 +188,10 @@ begin
 end
 $$;
 
-create function stop_leading(p_name text, p_epoch bigint, p_me bigint) returns void
+create function stop_leading(p_name text, p_candidates text[], p_me bigint) returns void
 language plpgsql set search_path from current as $$
 begin
-    update leaders set owner = null where name = p_name and epoch = p_epoch;
+    update leaders set owner = null where name = p_name and owner = p_me and candidate = any (p_candidates);
     if found then
         perform notify_others(p_me, 'claims');
     end if;
