@@ -125,6 +125,26 @@ async def test_a_process_that_came_just_now_finds_nobody_dead(postgres_url: str)
         assert await other.claim("r1") == 1
 
 
+@pytest.mark.parametrize(("silent_s", "is_found"), [(5, False), (0, True)])
+async def test_a_process_without_signs_of_life_finds_nobody_dead(
+    postgres_url: str, silent_s: int, is_found: bool
+) -> None:
+    """The way to the server was cut for all: a writer may be back before its session, which was connected long ago."""
+    async with two_stores(postgres_url) as (dying, other, ways):
+        ways.cut()
+        await until(lambda: is_lock_free(dying))
+        make_older(dying, "seen")
+        with connect(other.address) as connection:
+            ask = (
+                "insert into owners (host, pid, version, connected, seen)"
+                " values ('h', 1, '1', now() - interval '1 h', clock_timestamp() - make_interval(secs => %s)) returning id"
+            )
+            asker = connection.execute(ask, (silent_s,)).fetchone()
+            assert asker is not None
+            found = connection.execute("select is_gone(%s, %s)", (dying.session.id, asker[0])).fetchone()
+            assert found == (is_found,)
+
+
 def is_lock_free(store: PostgresStore) -> bool:
     with connect(store.address) as connection, connection.transaction(force_rollback=True):
         query = "select pg_try_advisory_xact_lock(owner_lock_class(), %s::integer)"

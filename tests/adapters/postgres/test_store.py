@@ -184,3 +184,12 @@ def test_what_large_stores_ask_often_has_an_index(postgres_url: str, index: str,
         connection.execute(query.encode())
         found = connection.execute("select pg_stat_get_xact_numscans(%s::regclass)", (index,)).fetchone()
         assert found is not None and found[0] > 0
+
+
+async def test_a_run_that_no_process_has_owned_is_not_one_that_a_process_left_behind(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    try:
+        await store.create(a_row(), started(), owned=False)
+        assert (await store.storage()).notes == ()
+    finally:
+        await store.close()

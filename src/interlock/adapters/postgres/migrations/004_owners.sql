@@ -1,7 +1,8 @@
 -- Which process owns a run, which is alive, and which leads.
 --
 -- A process is dead if its sign of life is older than 1.5 s, its lock can be had, and the asker has been connected for
--- 2 s: after a restart of the server every process has time to come back. All times are those of the server.
+-- 2 s and gives signs of life itself: when the server, or the way to it, is back, every process has time to come back,
+-- also if another connection of the asker was there before its session. All times are those of the server.
 
 create function owner_lock_class() returns integer
 language sql immutable set search_path from current as $$
@@ -24,6 +25,7 @@ begin
     end if;
     if not exists (
         select 1 from owners where id = p_me and not gone and connected < clock_timestamp() - interval '2 s'
+            and seen > clock_timestamp() - interval '1.5 s'
     ) or not pg_try_advisory_xact_lock(owner_lock_class(), p_id::integer) then
         return false;
     end if;
