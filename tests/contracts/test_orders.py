@@ -71,7 +71,7 @@ async def test_an_order_for_a_child_reaches_the_owner_of_the_tree(place: Place) 
         assert [each.run for each in await orders_of(store).orders_for(store.owner)] == ["r1~2.0"]
 
 
-async def test_an_order_for_a_child_that_rests_is_left_to_any_worker_if_no_process_drives_its_tree(place: Place) -> None:
+async def test_an_order_for_a_child_that_rests_is_for_any_worker_if_no_process_drives_its_tree(place: Place) -> None:
     """A worker that claimed the child would keep the process that drives the tree from answering it."""
     async with place.opened() as store:
         driving = place.open()

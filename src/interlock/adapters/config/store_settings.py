@@ -8,6 +8,9 @@ import msgspec
 from interlock.adapters.config.host_sections import require_variable, section_of
 from interlock.errors import UsageError
 
+# Parameters of the URL of a server that hold a secret.
+SECRET_PARAMETERS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
+
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[store]`: the URL of the store, and the variable that holds its password."""
