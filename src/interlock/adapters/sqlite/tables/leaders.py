@@ -57,9 +57,9 @@ class SqliteLeaders:
     async def _wait_to_lead(self, name: str) -> int:
         while True:
             try:
-                if not await self._store.read(f"read who leads '{name}'", partial(self._has_leader, name=name)):
-                    if epoch := await self._lead_or_give_up(name):
-                        return epoch
+                is_led = await self._store.read(f"read who leads '{name}'", partial(self._has_leader, name=name))
+                if not is_led and (epoch := await self._lead_or_give_up(name)):
+                    return epoch
             except StoreFailed as error:
                 if not error.passes:
                     raise
