@@ -12,6 +12,7 @@ from interlock.adapters.files import run_files
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import connect
 from interlock.adapters.postgres.migrate import migrate
+from interlock.adapters.postgres.session import SILENT
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.errors import DamagedRun, StoreFailed
@@ -104,6 +105,10 @@ async def test_a_row_that_was_changed_by_hand_is_whole_and_one_whose_crc_is_wron
         with connect(address) as connection:
             connection.execute("alter table runs alter column crc drop expression")
             connection.execute("update runs set agent = 'somebody' where run = 'r1'")
+        await store.release("r1")  # changes nothing, else its crc would match from then on
+        with connect(address) as connection:
+            owned = connection.execute("select owner is not null from runs where run = 'r1'").fetchone()
+            assert owned == (True,)
         for asking in (store.row("r1"), store.claim("r1"), store.append(a_row("r1"), replied(9))):
             with pytest.raises(DamagedRun, match="row"):
                 await asking
@@ -172,6 +177,7 @@ async def test_a_schema_that_is_gone_is_a_failure_that_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("index", "query"),
     [
+        ("owners_present", f"select exists ({SILENT}) from owners where id = 1"),
         ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}')"),
         ("runs_by_crew", "select run from run_rows where intact and crew = 'c' order by number desc limit 1"),
     ],

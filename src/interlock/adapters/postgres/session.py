@@ -47,12 +47,15 @@ LEFT: Topic = "claims"
 _FORGET = "delete from owners where gone and seen < clock_timestamp() - interval '1 day'"
 _REGISTER = "insert into owners (host, pid, version) values (%s, %s, %s) returning id"
 _LOCK = "select pg_try_advisory_lock(owner_lock_class(), %s::integer)"
-# The time of the server, and whether another process is silent: it may be dead, and its runs wait.
+# Another process that is silent: it may be dead, and its runs wait.
+SILENT = (
+    "select 1 from owners other where not other.gone and other.seen < clock_timestamp() - interval '1.5 s'"
+    " and other.id <> owners.id"
+)
+# The time of the server, and whether there is such a process.
 _PING = (
     "update owners set seen = clock_timestamp() where id = %s and not gone"
-    " returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists"
-    " (select 1 from owners other where not other.gone and other.seen < clock_timestamp() - interval '1.5 s'"
-    " and other.id <> owners.id)"
+    f" returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists ({SILENT})"
 )
 _GIVE_UP = (
     "with given_up as (update owners set gone = true where id = %s returning id)"

@@ -16,6 +16,8 @@ create table owners (
     gone boolean not null default false,
     worker boolean not null default false  -- it claims runs that wait
 ) with (fillfactor = 50);
+-- Every process looks for silent ones with each sign of life; the rows of those that ended stay for a day.
+create index owners_present on owners (id) where not gone;
 
 create function row_crc(
     run text, root text, crew text, crew_sha text, organization text, born date, created_at bigint, continues text,

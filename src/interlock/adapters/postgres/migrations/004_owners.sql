@@ -151,13 +151,15 @@ begin
 end
 $$;
 
+-- A damaged row stays as it is: a change would give it a crc that matches.
 create function release_run(p_run text, p_me bigint) returns void
 language plpgsql set search_path from current as $$
 declare
     released runs;
     words text := '';
 begin
-    update runs set owner = null where run = p_run and owner = p_me returning * into released;
+    update runs set owner = null where run = p_run and owner = p_me
+        and (select intact from run_rows where run_rows.number = runs.number) returning * into released;
     if released.number is null then
         return;
     end if;
