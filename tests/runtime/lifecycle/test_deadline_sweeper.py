@@ -106,6 +106,29 @@ async def test_questions_that_are_for_others_do_not_keep_the_leader_from_the_res
         assert sorted(each.run for each in await box.questions()) == ["r1", "r2"]
 
 
+async def test_a_run_that_cannot_be_read_does_not_keep_the_leader_from_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its crew may be of a newer version, which this one cannot decode."""
+    clock, check = ManualClock(), QuestionDeadlines.check_deadlines
+
+    async def fail_for_one(self: QuestionDeadlines, run_id: str) -> None:
+        if run_id == "r1":
+            raise ValueError("an unknown field")
+        await check(self, run_id)
+
+    (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
+    for name in ("r1", "r"):
+        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": [ASKS]}), clock=clock) as box:
+            await (await box.start(load_crew(tmp_path), "go", run_id=name)).result()
+    clock.advance(100_000)
+    monkeypatch.setattr(QuestionDeadlines, "check_deadlines", fail_for_one)
+    async with Interlock(tmp_path / "data", models=lambda _: "done [END]", clock=clock, recover=True) as box:
+        async with asyncio.timeout(20):
+            await wait_for_status(box, clock, "completed")
+        assert [each.run for each in await box.questions()] == ["r1"]
+
+
 async def test_the_process_that_drives_the_run_gets_an_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own alarm does not ring; the leader is another process."""
     monkeypatch.setattr(QuestionDeadlines, "set_alarm", lambda self, live, effect: None)

@@ -54,7 +54,7 @@ SILENT = (
 )
 # The time of the server, and whether there is such a process.
 _PING = (
-    "update owners set seen = clock_timestamp() where id = %s and not gone"
+    "update owners set seen = clock_timestamp() where id = %s and not gone"  # noqa: S608 - constants
     f" returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists ({SILENT})"
 )
 _GIVE_UP = (

@@ -83,6 +83,8 @@ class DeadlineSweeper:
             await self._asides.add(root_of(run), str(error))
         except (RunError, PortError, UsageError) as error:
             _log.info("a deadline of run %s is not checked here: %s", run, error)
+        except Exception:  # a crew of a newer version, a journal that cannot be replayed: the others must not wait
+            _log.exception("a deadline of run %s cannot be checked here", run)
         until = self._clock.monotonic_ms() + LEFT_ALONE_MS
         self._left_alone.update((question.token, until) for question in overdue)
 
