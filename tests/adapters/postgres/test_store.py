@@ -12,6 +12,7 @@ from interlock.adapters.files import run_files
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import connect
 from interlock.adapters.postgres.migrate import migrate
+from interlock.adapters.postgres.runs.processes import COUNT_WAITING
 from interlock.adapters.postgres.session import SILENT
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.sqlite.store import SqliteStore
@@ -197,5 +198,20 @@ async def test_a_run_that_no_process_has_owned_is_not_one_that_a_process_left_be
     try:
         await store.create(a_row(), started(), owned=False)
         assert (await store.storage()).notes == ()
+    finally:
+        await store.close()
+
+
+async def test_counting_runs_that_wait_asks_once_for_each_process_whether_it_lives(postgres_url: str) -> None:
+    """It is done for each new run, and there may be thousands that are driven."""
+    store = PostgresStore(postgres_url)
+    try:
+        for number in range(10):
+            await store.create(a_row(f"r{number}"), started())
+        with connect(store.address) as connection, connection.transaction():
+            connection.execute("set local track_functions = 'all'")
+            assert connection.execute(COUNT_WAITING.encode(), ("", 100)).fetchone() == (0,)
+            query = "select calls from pg_stat_xact_user_functions where funcname = 'seems_gone'"
+            assert connection.execute(query).fetchone() == (1,)
     finally:
         await store.close()
