@@ -2,11 +2,12 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from interlock.adapters.sqlite.store import SqliteStore
-from interlock.errors import NotLeader
+from interlock.errors import NotLeader, StorageFull
 from interlock.ports import Leaders, Leadership, WebhookDelivery
 from interlock.testing import ManualClock, MemoryStore
 from interlock.testing.memory_owners import require_leader
@@ -122,3 +123,60 @@ async def test_what_a_former_leader_writes_is_refused(place: Place) -> None:
         if isinstance(store, SqliteStore):
             assert await store.position_of_hook("hook") == 7
         await second.give_up()
+
+
+async def test_a_candidate_that_is_cancelled_while_it_asks_leaves_the_name_to_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process lives on, and no other would lead for as long."""
+    async with place.opened() as store, asyncio.timeout(20):
+        clock = ManualClock()
+        leaders = leaders_of(store, clock)
+        if isinstance(store, SqliteStore):
+            monkeypatch.setattr(store._writer, "_is_alone", lambda _loop: False)  # as when several tasks write
+        with monkeypatch.context() as cancelling:
+            for name in ("write", "write_statement"):
+                cancelling.setattr(store, name, cancelled_as_it_leads(getattr(store, name, None)), raising=False)
+            asking = Candidate(leaders)
+            while not asking.task.done():
+                await asyncio.sleep(0)
+            await asking.give_up()
+        second = Candidate(leaders)
+        assert (await elect(second, clock)).is_held()
+        await second.give_up()
+
+
+def cancelled_as_it_leads(write: Any) -> Any:
+    """Cancels the task that asks to lead when its question is on the way to the store."""
+
+    async def ask(doing: str, *more: Any) -> Any:
+        if doing.startswith("lead "):
+            asking = [task for task in asyncio.all_tasks() if "_wait" in repr(task.get_coro())]
+            assert [task.cancel() for task in asking] == [True]
+        return await write(doing, *more)
+
+    return ask
+
+
+async def test_a_leader_whose_end_the_store_did_not_take_can_lead_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process lives on, so no other one takes the name from it."""
+    async with place.opened() as store, asyncio.timeout(20):
+        clock = ManualClock()
+        leaders = leaders_of(store, clock)
+        first = Candidate(leaders)
+        await elect(first, clock)
+        with monkeypatch.context() as away:
+            for name in ("write", "write_statement"):
+                away.setattr(store, name, refuse, raising=False)
+            await first.give_up()
+        second = Candidate(leaders)
+        assert (await elect(second, clock)).epoch == 2
+        assert first.held is not None
+        assert not first.held.is_held()
+        await second.give_up()
+
+
+async def refuse(*_args: object) -> None:
+    raise StorageFull("the store takes nothing now")

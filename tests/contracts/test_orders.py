@@ -71,6 +71,19 @@ async def test_an_order_for_a_child_reaches_the_owner_of_the_tree(place: Place) 
         assert [each.run for each in await orders_of(store).orders_for(store.owner)] == ["r1~2.0"]
 
 
+async def test_an_order_for_a_child_that_rests_is_for_any_worker_if_no_process_drives_its_tree(place: Place) -> None:
+    """A worker that claimed the child would keep the process that drives the tree from answering it."""
+    async with place.opened() as store:
+        driving = place.open()
+        await driving.create(a_row(), started())
+        await driving.create(a_row("r1~2.0"), started())
+        await driving.release("r1~2.0")
+        await orders_of(store).post(order(run="r1~2.0"))
+        assert await orders_of(store).orders_for(NO_OWNER) == []
+        await driving.release("r1")
+        assert [each.run for each in await orders_of(store).orders_for(NO_OWNER)] == ["r1~2.0"]
+
+
 async def test_orders_come_in_the_order_in_which_they_were_posted(place: Place) -> None:
     async with place.opened() as store:
         await store.create(a_row(), started())

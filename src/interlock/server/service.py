@@ -12,13 +12,14 @@ from interlock.adapters.config.server_settings import ServerSettings
 from interlock.adapters.webhooks.verification import IncomingWebhook
 from interlock.compose.interlock import Interlock
 from interlock.crew.definition import CrewDefinition
-from interlock.errors import InterlockError, RequestRefused, RunNotFound, StorageFull, StoreFailed
+from interlock.errors import InterlockError, RequestRefused, RunNotFound, StorageFull
 from interlock.ids import root_of
 from interlock.server.auth import ApiCaller, Authenticator
 from interlock.server.crews import ServedCrews
 from interlock.server.gauges import LoopLag, folder_gauges, process_gauges
 from interlock.server.http.idempotency import Idempotency
 from interlock.server.metrics import Metrics
+from interlock.server.readiness import readiness_of_store
 from interlock.server.run_metrics import RunMetrics
 from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.streams import Streams
@@ -64,11 +65,7 @@ class Service:
             return "draining"
         if self._is_full:
             return "storage-full"
-        try:
-            await self.box.store.newest_position()
-        except StoreFailed as error:
-            return error.code
-        return "ready"
+        return await readiness_of_store(self.box)
 
     @property
     def _is_full(self) -> bool:

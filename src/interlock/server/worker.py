@@ -21,12 +21,13 @@ from interlock.adapters.log.log_setup import LogChoice, LogDefaults, send_logs_t
 from interlock.compose.given.crew_like import AnyCrew
 from interlock.compose.interlock import Interlock
 from interlock.crew.definition import CrewDefinition
-from interlock.errors import RequestRefused, StoreFailed
+from interlock.errors import RequestRefused
 from interlock.runtime.claiming.handover import hand_over_all
 from interlock.server.gauges import LoopLag, folder_gauges, process_gauges
 from interlock.server.http.problems import problem_response
 from interlock.server.listening import QuietServer, StopSignals, is_loopback, open_listener, uvicorn_config
 from interlock.server.metrics import Metrics
+from interlock.server.readiness import READY, readiness_of_store
 from interlock.server.run_metrics import RunMetrics
 from interlock.server.serve import log_warnings, spawn_background_task, stop_when_lease_is_lost
 
@@ -65,20 +66,14 @@ class WorkerApp:
             return JSONResponse({"status": "ok"})
         if path == "/readyz":
             status = await self._readiness()
-            return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+            return JSONResponse({"status": status}, 200 if status == READY else 503)
         if path == "/metrics" and self._has_metrics:
             gauges = [*process_gauges(self._box, 0, self.lag), *await folder_gauges(self._box)]
             return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4")
         return problem_response(RequestRefused("not-found", f"{path[:80]} was not found; a worker serves no API"))
 
     async def _readiness(self) -> str:
-        if self.is_draining:
-            return "draining"
-        try:
-            await self._box.store.newest_position()
-        except StoreFailed as error:
-            return error.code
-        return "ready"
+        return "draining" if self.is_draining else await readiness_of_store(self._box)
 
     def _crew_of_run(self, run: str) -> CrewDefinition | None:
         table = self._box.runner.table_of(run)

@@ -48,8 +48,10 @@ class MemoryOrders(MemoryProcess):
     async def orders_for(self, owner: str) -> Sequence[RunOrder]:
         self.require_open()
         runs, alive = self._shared_storage.runs.items(), self._shared_storage.alive
-        owned = {run for run, kept in runs if kept.owner == owner or (owner == NO_OWNER and kept.owner not in alive)}
-        return [each for each in self._open_orders() if owned & {each.run, root_of(each.run)}]
+        is_for_any = owner == NO_OWNER
+        owned = {run for run, kept in runs if (kept.owner in alive if is_for_any else kept.owner == owner)}
+        orders = self._open_orders()
+        return [each for each in orders if is_for_any != bool(owned & {each.run, root_of(each.run)})]
 
     async def outcome(self, key: str) -> OrderOutcome | None:
         self.require_open()

@@ -39,7 +39,7 @@ def test_no_form_of_an_address_shows_the_password(shown: object) -> None:
 
 
 def test_a_password_of_the_environment_is_kept_as_secret() -> None:
-    address = PostgresAddress("postgres://me@/data", password=SECRET)
+    address = PostgresAddress("postgres://me@/data", secrets={"password": SECRET})
     assert address.parameters["password"] == SECRET
     assert SECRET not in repr(address)
 
@@ -68,6 +68,7 @@ def test_a_server_that_is_away_is_a_failure_that_passes_and_shows_no_password() 
     "url",
     [
         "sqlite:data",
+        "postgres://me@[::1/data",
         "postgres://me@/data?schema=Team",
         "postgres://me@/data?schema=pg_x",
         "postgres://h/d?schema=",

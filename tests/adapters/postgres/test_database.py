@@ -1,5 +1,6 @@
 """Opening and closing a store: all of it, or nothing."""
 
+import asyncio
 import threading
 
 import psycopg
@@ -52,3 +53,14 @@ async def test_a_store_closes_while_its_server_is_away(postgres_url: str) -> Non
     await store.close()
     with pytest.raises(StoreFailed, match="closed"):
         await store.row("r1")
+
+
+async def test_a_close_that_is_cancelled_ends_all_threads_and_connections(postgres_url: str) -> None:
+    before, faults = own_threads(), Faults()
+    store = PostgresStore(postgres_url, connect=faults.connect)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert own_threads() == before

@@ -13,6 +13,7 @@ from interlock.adapters.postgres import session
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.clock import ServerClock
 from interlock.adapters.postgres.connection import PostgresConnection, connect
+from interlock.adapters.postgres.moving import hold_schema
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.errors import NotOwner, OwnedElsewhere, StoreFailed
 from interlock.ports import ClaimedRun
@@ -136,6 +137,26 @@ async def test_a_process_that_came_just_now_finds_nobody_dead(postgres_url: str)
             await other.claim("r1")
         make_older(other, "connected")
         assert await other.claim("r1") == 1
+
+
+@pytest.mark.parametrize(("silent_s", "is_found"), [(5, False), (0, True)])
+async def test_a_process_without_signs_of_life_finds_nobody_dead(
+    postgres_url: str, silent_s: int, is_found: bool
+) -> None:
+    """The way to the server was cut for all: a writer may be back before its session, which was connected long ago."""
+    async with two_stores(postgres_url) as (dying, other, ways):
+        ways.cut()
+        await until(lambda: is_lock_free(dying))
+        make_older(dying, "seen")
+        with connect(other.address) as connection:
+            ask = (
+                "insert into owners (host, pid, version, connected, seen) values ('h', 1, '1',"
+                " now() - interval '1 h', clock_timestamp() - make_interval(secs => %s)) returning id"
+            )
+            asker = connection.execute(ask, (silent_s,)).fetchone()
+            assert asker is not None
+            found = connection.execute("select is_gone(%s, %s)", (dying.session.id, asker[0])).fetchone()
+            assert found == (is_found,)
 
 
 def is_lock_free(store: PostgresStore) -> bool:
@@ -306,6 +327,25 @@ async def test_a_dead_process_claims_nothing_and_does_not_lead(postgres_url: str
         with pytest.raises(NotOwner):
             await dead.claim("r1")
         assert await other.claim("r1") == 1
+
+
+async def test_a_process_that_was_away_when_its_store_was_moved_stores_nothing_in_it(postgres_url: str) -> None:
+    """Its session has ended; the connection by which it writes has not."""
+    ways = Ways()
+    store = PostgresStore(postgres_url, connect_session=ways.connect_session)
+    try:
+        await store.create(a_row(), started())
+        ways.cut()
+        make_older(store, "seen")
+        await until(lambda: is_lock_free(store))
+        with hold_schema(store.address) as held:
+            held.require_unused()
+        with pytest.raises(NotOwner):
+            await store.append(a_row(), replied(3))
+        with pytest.raises(NotOwner):
+            await store.create(a_row("r2"), started())
+    finally:
+        await store.close()
 
 
 async def test_writes_of_other_processes_wake_and_own_ones_do_not(postgres_url: str) -> None:

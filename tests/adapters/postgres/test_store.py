@@ -12,6 +12,8 @@ from interlock.adapters.files import run_files
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import connect
 from interlock.adapters.postgres.migrate import migrate
+from interlock.adapters.postgres.runs.processes import COUNT_WAITING
+from interlock.adapters.postgres.session import SILENT
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.errors import DamagedRun, StoreFailed
@@ -104,6 +106,10 @@ async def test_a_row_that_was_changed_by_hand_is_whole_and_one_whose_crc_is_wron
         with connect(address) as connection:
             connection.execute("alter table runs alter column crc drop expression")
             connection.execute("update runs set agent = 'somebody' where run = 'r1'")
+        await store.release("r1")  # changes nothing, else its crc would match from then on
+        with connect(address) as connection:
+            owned = connection.execute("select owner is not null from runs where run = 'r1'").fetchone()
+            assert owned == (True,)
         for asking in (store.row("r1"), store.claim("r1"), store.append(a_row("r1"), replied(9))):
             with pytest.raises(DamagedRun, match="row"):
                 await asking
@@ -172,6 +178,7 @@ async def test_a_schema_that_is_gone_is_a_failure_that_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("index", "query"),
     [
+        ("owners_present", f"select exists ({SILENT}) from owners where id = 1"),
         ("runs_to_claim", "select claim_runs(1, 1, 9, 9, 1, null, null, '{}', '{}')"),
         ("runs_by_crew", "select run from run_rows where intact and crew = 'c' order by number desc limit 1"),
     ],
@@ -186,3 +193,27 @@ def test_what_large_stores_ask_often_has_an_index(postgres_url: str, index: str,
         connection.execute(query.encode())
         found = connection.execute("select pg_stat_get_xact_numscans(%s::regclass)", (index,)).fetchone()
         assert found is not None and found[0] > 0
+
+
+async def test_a_run_that_no_process_has_owned_is_not_one_that_a_process_left_behind(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    try:
+        await store.create(a_row(), started(), owned=False)
+        assert (await store.storage()).notes == ()
+    finally:
+        await store.close()
+
+
+async def test_counting_runs_that_wait_asks_once_for_each_process_whether_it_lives(postgres_url: str) -> None:
+    """It is done for each new run, and there may be thousands that are driven."""
+    store = PostgresStore(postgres_url)
+    try:
+        for number in range(10):
+            await store.create(a_row(f"r{number}"), started())
+        with connect(store.address) as connection, connection.transaction():
+            connection.execute("set local track_functions = 'all'")
+            assert connection.execute(COUNT_WAITING.encode(), ("", 100)).fetchone() == (0,)
+            query = "select calls from pg_stat_xact_user_functions where funcname = 'seems_gone'"
+            assert connection.execute(query).fetchone() == (1,)
+    finally:
+        await store.close()

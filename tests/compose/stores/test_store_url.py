@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.config.store_settings import StoreSettings
+from interlock.compose.stores.postgres_server import PostgresServer
 from interlock.compose.stores.store_url import (
     FolderAddress,
     PostgresUrl,
@@ -71,7 +72,25 @@ def test_a_bad_url_is_refused_with_the_reason(url: str, message: str) -> None:
         parse_store(url, {})
 
 
-@pytest.mark.parametrize("url", ["postgres://ada:secret@db/runs", "postgres://ada@db/runs?password=secret"])
+def test_other_secrets_are_taken_out_too() -> None:
+    address = parse_store("postgres://ada@db/runs?sslcert=c&sslpassword=se%40cret", {})
+    assert isinstance(address, PostgresUrl)
+    assert (address.url, address.secrets) == ("postgres://ada@db/runs?sslcert=c", {"sslpassword": "se@cret"})
+    assert "cret" not in repr(address)
+    home = PostgresServer(address)
+    assert "cret" not in home.option
+    assert home.secrets() == ["se@cret"]
+    assert home._address.parameters["sslpassword"] == "se@cret"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://ada:secret@db/runs",
+        "postgres://ada@db/runs?password=secret",
+        "postgres://ada@db/runs?sslpassword=secret",
+    ],
+)
 def test_a_password_where_others_read_it_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(UsageError, match="--store contains a password") as refused:
         require_no_password(url, "--store")

@@ -10,6 +10,7 @@ from interlock import Interlock, load_crew
 from interlock.engine.events import ToolRequest
 from interlock.ports import ModelReply, ModelRequest
 from interlock.runtime.claiming.work import WorkSettings
+from interlock.runtime.lifecycle import deadline_sweeper
 from interlock.runtime.lifecycle.deadlines import QuestionDeadlines
 from interlock.testing import Answer, ManualClock, ScriptedModel, ToolCall
 
@@ -82,6 +83,50 @@ async def test_a_process_that_lacks_what_the_run_needs_leaves_its_question_open_
         while len(looks) < 2:  # by the leader, which this process is
             clock.advance(1_000)
             await asyncio.sleep(0)
+
+
+async def test_questions_that_are_for_others_do_not_keep_the_leader_from_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process may take their runs for now; the oldest ones come first at every look."""
+    monkeypatch.setattr(deadline_sweeper, "BATCH_MAX", 1)
+    clock, old, new = ManualClock(), CREW.replace("desk", "old"), CREW.replace("desk", "new")
+    for name, crew in (("r1", old), ("r2", old), ("r", new)):
+        (tmp_path / "crew.yaml").write_text(crew, "utf-8")
+        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": [ASKS]}), clock=clock) as box:
+            await (await box.start(load_crew(tmp_path), "go", run_id=name)).result()
+        clock.advance(1_000)
+    clock.advance(100_000)
+    only_new = WorkSettings(crews=("new",))
+    async with Interlock(
+        tmp_path / "data", models=lambda _: "done [END]", clock=clock, recover=True, work=only_new
+    ) as box:
+        async with asyncio.timeout(20):
+            await wait_for_status(box, clock, "completed")
+        assert sorted(each.run for each in await box.questions()) == ["r1", "r2"]
+
+
+async def test_a_run_that_cannot_be_read_does_not_keep_the_leader_from_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its crew may be of a newer version, which this one cannot decode."""
+    clock, check = ManualClock(), QuestionDeadlines.check_deadlines
+
+    async def fail_for_one(self: QuestionDeadlines, run_id: str) -> None:
+        if run_id == "r1":
+            raise ValueError("an unknown field")
+        await check(self, run_id)
+
+    (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
+    for name in ("r1", "r"):
+        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": [ASKS]}), clock=clock) as box:
+            await (await box.start(load_crew(tmp_path), "go", run_id=name)).result()
+    clock.advance(100_000)
+    monkeypatch.setattr(QuestionDeadlines, "check_deadlines", fail_for_one)
+    async with Interlock(tmp_path / "data", models=lambda _: "done [END]", clock=clock, recover=True) as box:
+        async with asyncio.timeout(20):
+            await wait_for_status(box, clock, "completed")
+        assert [each.run for each in await box.questions()] == ["r1"]
 
 
 async def test_the_process_that_drives_the_run_gets_an_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ async def pass_time(clock: ManualClock) -> None:
 
 async def test_a_leader_whose_store_failed_or_who_was_followed_leads_again() -> None:
     clock, epochs = ManualClock(), list[int]()
-    failures = [StoreFailed("away"), NotLeader("upkeep")]
+    failures = [StoreFailed("away"), NotLeader("upkeep"), KeyError("a mistake of ours")]
 
     async def work(held: Leadership) -> None:
         epochs.append(held.epoch)
@@ -30,9 +30,9 @@ async def test_a_leader_whose_store_failed_or_who_was_followed_leads_again() -> 
         await asyncio.Event().wait()
 
     task = asyncio.create_task(lead(MemoryLeaders(MemoryStore()), clock, "upkeep", work))
-    for _ in range(4):
+    for _ in range(5):
         await pass_time(clock)
-    assert (epochs, task.done()) == ([1, 2, 3], False)
+    assert (epochs, task.done()) == ([1, 2, 3, 4], False)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

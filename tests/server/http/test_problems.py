@@ -24,6 +24,7 @@ from interlock.errors import InputRefused, JournalDiverged, NotOwner, OutOfOrder
 from interlock.messages.refusals import TooManyMessages
 from interlock.ports import OrderReceipt, RunOrder
 from interlock.runtime.claiming.work import WorkSettings
+from interlock.server import readiness
 from interlock.server.http.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
 from tests.boxes import sqlite_of
@@ -423,6 +424,8 @@ def test_an_error_that_is_not_for_callers_keeps_its_insides() -> None:
         (raw("/v1/engine/signals", b'{"type": "a", "type": "b"}'), "bad-json"),
         (post("/v1/runs/none/cancel", {"why": "because"}), "bad-body"),
         (lambda office: office.request("DELETE", "/v1/session", json={"all": True}), "bad-body"),
+        (get("/v1/runs/a%00b"), "bad-parameter"),
+        (get("/v1/runs?before=%00"), "bad-parameter"),
         (get("/v1/engine/events?after=1000000"), "event-ahead"),
         (get("/v1/crews", host="127.0.0.1:1@evil.example"), "host-not-allowed"),
         (get("/v1/crews", host="127.0.0.1:8321:1"), "host-not-allowed"),
@@ -440,6 +443,22 @@ async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None
         ready = await office.get("/readyz")
         assert (ready.status_code, ready.json()) == (503, {"status": "store-failed"})
         assert (await office.get("/healthz")).status_code == 200
+
+
+async def test_a_server_without_a_lease_or_with_a_slow_store_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_office(tmp_path) as office:
+        with monkeypatch.context() as cut:
+            cut.setattr(office.box.store, "has_lease", lambda: False)
+            ready = await office.get("/readyz")
+            assert (ready.status_code, ready.json()) == (503, {"status": "lease-lost"})
+        with monkeypatch.context() as slow:
+            slow.setattr(readiness, "ANSWER_S", 0.01)
+            slow.setattr(office.box.store, "newest_position", asyncio.Event().wait)
+            ready = await office.get("/readyz")
+            assert (ready.status_code, ready.json()) == (503, {"status": "store-failed"})
+        assert (await office.get("/readyz")).json() == {"status": "ready"}
 
 
 async def test_a_disk_that_is_full_closes_the_door_whoever_finds_it_full(tmp_path: Path) -> None:

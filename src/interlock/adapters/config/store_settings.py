@@ -10,6 +10,8 @@ from interlock.errors import UsageError
 
 # More than the runs of a worker would tell nothing more.
 WEIGHT_MAX = 1_000
+# Parameters of the URL of a server that hold a secret.
+SECRET_PARAMETERS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):

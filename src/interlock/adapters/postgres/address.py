@@ -7,6 +7,7 @@ Rule 2: a server on another machine is reached with `sslmode=verify-full`, or wi
 import ipaddress
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -14,13 +15,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from interlock.adapters.config.store_settings import SECRET_PARAMETERS
 from interlock.errors import UsageError
 
 SCHEMES = ("postgres", "postgresql")
 DEFAULT_SCHEMA = "interlock"
 
-# Parameters of libpq that hold a secret; an address never shows them.
-_SECRETS = ("password", "sslpassword", "passfile", "scram_client_key", "scram_server_key", "oauth_client_secret")
+# Parameters of libpq that an address never shows.
+_SECRETS = (*SECRET_PARAMETERS, "passfile")
 
 # Longer names are cut by PostgreSQL; the channel and the roles add a few letters.
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -28,12 +30,18 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 # Others may have made tables and functions there, which functions of the store would call as its owner.
 _OF_OTHERS = ("public", "information_schema")
 
+NO_SECRETS: Mapping[str, str] = {}
+
 
 class PostgresAddress:
     """A parsed address. `parameters` are those of libpq, with the password if the address has one."""
 
-    def __init__(self, url: str, *, password: str | None = None) -> None:
-        parts = urlsplit(url)
+    def __init__(self, url: str, *, secrets: Mapping[str, str] = NO_SECRETS) -> None:
+        """`secrets` are parameters that are not in the URL, as the password."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # brackets that do not match
+            raise _not_readable_error() from None
         if parts.scheme not in SCHEMES:
             raise UsageError("the address of a PostgreSQL store begins with 'postgres://'")
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -45,8 +53,7 @@ class PostgresAddress:
         if self.schema in _OF_OTHERS:
             raise UsageError(f"the schema '{self.schema}' is not a store's own; name another one with 'schema='")
         self.parameters = _parameters_of(url.partition("?")[0], query)
-        if password is not None:
-            self.parameters["password"] = password
+        self.parameters.update(secrets)
         _require_tls(self.parameters)
 
     def conninfo(self, **more: Any) -> str:
@@ -81,7 +88,11 @@ def _parameters_of(base: str, query: dict[str, str]) -> dict[str, Any]:
     try:
         return conninfo_to_dict(make_conninfo(base, **query))
     except psycopg.Error:  # its message may repeat the password
-        raise UsageError("the address of the PostgreSQL store cannot be read; check its parameters") from None
+        raise _not_readable_error() from None
+
+
+def _not_readable_error() -> UsageError:
+    return UsageError("the address of the PostgreSQL store cannot be read; check its parameters")
 
 
 def _hosts_of(parameters: dict[str, Any]) -> str:

@@ -115,9 +115,11 @@ class PostgresDatabase(ABC):
             return
         self._closed = True
         self.session.announce_stop()
-        with suppress(StoreFailed):  # the server is away: others will find this process dead
-            await self._writer.write("close the store", partial(_leave, owner=self.session.id))
-        await asyncio.get_running_loop().run_in_executor(None, self._close_all)
+        try:
+            with suppress(StoreFailed):  # the server is away: others will find this process dead
+                await self._writer.write("close the store", partial(_leave, owner=self.session.id))
+        finally:  # also if the caller was cancelled
+            await asyncio.get_running_loop().run_in_executor(None, self._close_all)
 
     def _close_all(self) -> None:
         self.session.stop()

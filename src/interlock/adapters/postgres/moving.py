@@ -120,12 +120,18 @@ class MovedSchema:
             crash_point("after mark")
 
     def require_unused(self) -> None:
-        """A process that is away, and comes back later, finds that it is gone."""
+        """A process that is away, and comes back later, finds that it is gone; until then it can store no record.
+
+        Its connection that writes may be open still. What it writes at this moment is waited for.
+        """
         query = "select host, pid from owners where not gone and not seems_gone(id) order by id limit 1"
         with self._failures("list the processes of the store"):
             found = self._connection.execute(query).fetchone()
             if found is None:
-                self._connection.execute("update owners set gone = true where not gone")
+                with self._connection.transaction():
+                    self._connection.execute("update owners set gone = true where not gone")
+                    self._connection.execute("select lock_store()")
+                    self._connection.execute("update runs set owner = null where owner is not null")
         if found is not None:
             host, pid = found
             raise StoreFailed(f"process {pid} on '{host}' has '{self._address}' open; stop it first")

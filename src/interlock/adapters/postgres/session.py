@@ -47,14 +47,18 @@ LEFT: Topic = "claims"
 _FORGET = "delete from owners where gone and seen < clock_timestamp() - interval '1 day'"
 _REGISTER = "insert into owners (host, pid, version, rules, format) values (%s, %s, %s, %s, %s) returning id"
 _LOCK = "select pg_try_advisory_lock(owner_lock_class(), %s::integer)"
-# The time of the server, whether another process is silent (it may be dead, and its runs wait), and the format with
+# Another process that is silent: it may be dead, and its runs wait.
+SILENT = (
+    "select 1 from owners other where not other.gone and other.seen < clock_timestamp() - interval '1.5 s'"
+    " and other.id <> owners.id"
+)
+# The time of the server, whether there is such a process, and the format with
 # which runs begin. It stores how far the clock of this machine, which is told, is behind.
 _PING = (
-    "update owners set seen = clock_timestamp(),"
+    "update owners set seen = clock_timestamp(),"  # noqa: S608 - constants
     " clock_behind_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint - %s where id = %s and not gone"
-    " returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists"
-    " (select 1 from owners other where not other.gone and other.seen < clock_timestamp() - interval '1.5 s'"
-    " and other.id <> owners.id), (select array[rules, format] from run_format)"
+    f" returning (extract(epoch from clock_timestamp()) * 1000)::bigint, exists ({SILENT}),"
+    " (select array[rules, format] from run_format)"
 )
 _GIVE_UP = (
     "with given_up as (update owners set gone = true where id = %s returning id)"

@@ -21,7 +21,7 @@ _STANDBYS = (
 )
 _LEFT_RUNS = (
     "select owner, coalesce(host, '?'), count(*) from runs left join owners on owners.id = owner"
-    " where status = 'running' and root = run and seems_gone(owner) group by 1, 2 order by 1"
+    " where status = 'running' and root = run and owner is not null and seems_gone(owner) group by 1, 2 order by 1"
 )
 _LEADERLESS = "select name from leaders where owner is not null and seems_gone(owner) order by name"
 

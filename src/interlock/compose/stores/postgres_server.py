@@ -31,7 +31,7 @@ class PostgresServer:
 
     def __init__(self, given: PostgresUrl) -> None:
         self._given = given
-        self._address = PostgresAddress(given.url, password=given.password or None)
+        self._address = PostgresAddress(given.url, secrets=given.secrets)
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class PostgresServer:
         return "" if os.environ.get(STORE_VARIABLE) else f" --store {shlex.quote(self._given.url)}"
 
     def secrets(self) -> Sequence[str]:
-        found = (self._given.password, os.environ.get(KEY_VARIABLE, "").strip())
+        found = (*self._given.secrets.values(), os.environ.get(KEY_VARIABLE, "").strip())
         return [secret for secret in found if secret]
 
     async def open(self, durability: str, clock: Clock) -> OpenedHome:

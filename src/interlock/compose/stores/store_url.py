@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from interlock.adapters.config.host_sections import require_variable
-from interlock.adapters.config.store_settings import StoreSettings
+from interlock.adapters.config.store_settings import SECRET_PARAMETERS, StoreSettings
 from interlock.errors import UsageError, nearest
 
 STORE_VARIABLE = "INTERLOCK_STORE"
@@ -34,13 +34,22 @@ class FolderAddress(NamedTuple):
 
 
 class PostgresUrl(NamedTuple):
-    """A PostgreSQL database. `url` has no password; `password` is empty if PGPASSFILE or none is used."""
+    """A PostgreSQL database. `url` has no secret; `password` is empty if PGPASSFILE or none is used.
+
+    `more_secrets` are other parameters of the URL that hold one, as that of the key of a certificate.
+    """
 
     url: str
     password: str
+    more_secrets: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """All parameters that hold a secret."""
+        return {**({"password": self.password} if self.password else {}), **dict(self.more_secrets)}
 
     def __repr__(self) -> str:
-        """Without the password: tracebacks and logs show what a value looks like."""
+        """Without secrets: tracebacks and logs show what a value looks like."""
         return f"PostgresUrl({self.url!r})"
 
 
@@ -79,7 +88,7 @@ def require_no_password(named: str, where: str) -> None:
     """Refuses a password where others can read it; the message does not repeat it."""
     scheme = _SCHEME.match(named)
     place, _, query = named[scheme.end() :].partition("?") if scheme is not None else ("", "", "")
-    if ":" in place.rpartition("@")[0] or "password" in dict(parse_qsl(query)):
+    if ":" in place.rpartition("@")[0] or not dict(parse_qsl(query)).keys().isdisjoint(SECRET_PARAMETERS):
         raise UsageError(
             f"{where} contains a password; remove it, and set {STORE_VARIABLE}, or name a variable that holds it with"
             " ?password_env=NAME"
@@ -120,15 +129,16 @@ def _folder(path: str) -> Path:
 
 
 def _postgres(rest: str, environment: Mapping[str, str]) -> PostgresUrl:
-    """Takes the password out; the adapter checks the rest."""
+    """Takes the secrets out; the adapter checks the rest."""
     place, _, query = rest.partition("?")
     before, at, after = place.rpartition("@")
     user, _, in_url = before.partition(":")
     options = dict(parse_qsl(query, keep_blank_values=True))
     variable, in_query = options.pop("password_env", ""), options.pop("password", "")
+    secrets = tuple((name, options.pop(name)) for name in SECRET_PARAMETERS if name in options)
     more = f"?{urlencode(options, quote_via=quote)}" if options else ""
     password = _password(variable, environment) if variable else unquote(in_url) or in_query
-    return PostgresUrl(f"{POSTGRES[0]}://{user}{at}{after}{more}", password)
+    return PostgresUrl(f"{POSTGRES[0]}://{user}{at}{after}{more}", password, secrets)
 
 
 def _password(variable: str, environment: Mapping[str, str]) -> str:

@@ -58,7 +58,8 @@ class Orders(Protocol):
     async def orders_for(self, owner: str) -> Sequence[RunOrder]:
         """The open orders for runs that a process owns, and for runs below them, the oldest first.
 
-        With `NO_OWNER` those for runs that have no owner, or one that is dead: a worker carries them out.
+        With `NO_OWNER` those for runs without a living owner, in trees whose root has none either: a worker carries
+        them out.
         """
         ...
 

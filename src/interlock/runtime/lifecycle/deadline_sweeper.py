@@ -2,10 +2,12 @@
 
 Rule 1: a run that another process drives, or is to drive, gets an order, whose key follows from the question: posting
 it again changes nothing. A run that no process drives, and that this one may take, is claimed here.
-Rule 2: a run that cannot be claimed here is left alone for a minute; its question stays open for another process.
+Rule 2: a question whose run cannot be claimed here, or got an order, stays open for another process, and is left alone
+for a minute. However many there are, they do not keep the leader from the others.
 """
 
 import logging
+from collections.abc import Sequence
 
 from interlock.errors import HostLacks, PortError, RunError, StoreBroken, UsageError
 from interlock.ids import root_of
@@ -20,7 +22,7 @@ from interlock.runtime.orders import EXPIRE
 SWEEP_MS = 1_000
 BATCH_MAX = 200
 
-# How long a run is left alone after its question could not be expired here.
+# How long a question is left alone after it could not be expired here.
 LEFT_ALONE_MS = 60_000
 
 _log = logging.getLogger("interlock")
@@ -43,7 +45,7 @@ class DeadlineSweeper:
         self._journal, self._work = journal, work
         self._questions, self._orders, self._owners = questions, orders, owners
         self._live_runs, self._deadlines, self._asides, self._clock = live_runs, deadlines, asides, clock
-        self._left_alone: dict[str, int] = {}  # runs, and until when
+        self._left_alone: dict[str, int] = {}  # tokens of questions, and until when
 
     async def run(self, held: Leadership) -> None:
         """Sweeps while this process leads."""
@@ -59,28 +61,32 @@ class DeadlineSweeper:
     async def sweep(self) -> None:
         """Expires what is overdue now."""
         now = self._clock.monotonic_ms()
-        self._left_alone = {run: until for run, until in self._left_alone.items() if until > now}
-        overdue = await self._questions.overdue_questions(self._clock.now_ms(), BATCH_MAX)
-        for question in {each.run: each for each in overdue if each.run not in self._left_alone}.values():
-            try:
-                await self._expire(question)
-            except HostLacks as error:  # its questions stay open for a process that can drive it
-                self._leave_alone(question.run)
-                await self._asides.add(root_of(question.run), str(error))
-            except (RunError, PortError, UsageError) as error:
-                self._leave_alone(question.run)
-                _log.info("a deadline of run %s is not checked here: %s", question.run, error)
+        self._left_alone = {token: until for token, until in self._left_alone.items() if until > now}
+        most = BATCH_MAX + len(self._left_alone)
+        by_run: dict[str, list[OpenQuestion]] = {}
+        for question in await self._questions.overdue_questions(self._clock.now_ms(), most):
+            if question.token not in self._left_alone:
+                by_run.setdefault(question.run, []).append(question)
+        for overdue in by_run.values():
+            await self._expire_or_leave_alone(overdue)
 
-    def _leave_alone(self, run: str) -> None:
-        self._left_alone[run] = self._clock.monotonic_ms() + LEFT_ALONE_MS
-
-    async def _expire(self, question: OpenQuestion) -> None:
-        run = question.run
-        if await self._is_for_others(run):
-            key = f"expire {question.token}"
+    async def _expire_or_leave_alone(self, overdue: Sequence[OpenQuestion]) -> None:
+        """Expires the overdue questions of one run."""
+        run = overdue[0].run
+        try:
+            if not await self._is_for_others(run):
+                await self._deadlines.check_deadlines(run)
+                return
+            key = f"expire {overdue[-1].token}"
             await self._orders.post(RunOrder(key=key, run=run, kind=EXPIRE, at=self._clock.now_ms()))
-        else:
-            await self._deadlines.check_deadlines(run)
+        except HostLacks as error:  # its questions stay open for a process that can drive it
+            await self._asides.add(root_of(run), str(error))
+        except (RunError, PortError, UsageError) as error:
+            _log.info("a deadline of run %s is not checked here: %s", run, error)
+        except Exception:  # a crew of a newer version, a journal that cannot be replayed: the others must not wait
+            _log.exception("a deadline of run %s cannot be checked here", run)
+        until = self._clock.monotonic_ms() + LEFT_ALONE_MS
+        self._left_alone.update((question.token, until) for question in overdue)
 
     async def _is_for_others(self, run: str) -> bool:
         root = root_of(run)

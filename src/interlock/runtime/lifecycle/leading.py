@@ -17,7 +17,8 @@ _log = logging.getLogger("interlock")
 async def lead(leaders: Leaders, clock: Clock, name: str, work: Callable[[Leadership], Awaitable[None]]) -> None:
     """Waits until this process leads, and does the work, which mostly ends only when it is cancelled.
 
-    It leads again, if it can, after work that ended because the store failed or another process leads.
+    It leads again, if it can, after work that ended because the store failed, another process leads, or there is a
+    mistake in it.
     """
     while True:
         try:
@@ -27,6 +28,8 @@ async def lead(leaders: Leaders, clock: Clock, name: str, work: Callable[[Leader
             return
         except PortError as error:
             _log.warning("'%s' is done by another process, or again later: %s", name, error)
+        except Exception:
+            _log.exception("'%s' has failed, and is done again by the process that leads next", name)
         await clock.sleep_until(clock.monotonic_ms() + AGAIN_MS)
 
 

@@ -125,6 +125,7 @@ class Guard:
     async def _admit_request(self, scope: Scope, receive: Receive) -> bytes:
         """Refuses the request, or stores its caller for the routes; returns the body."""
         require_small_headers(scope)
+        _require_text(scope)
         headers = _headers_of(scope)
         self._require_host_and_origin(scope, headers)
         state: dict[str, Any] = scope["state"]
@@ -319,6 +320,12 @@ class _ResponseSender:
 
 def _is_json(start: Message) -> bool:
     return any(name.lower() == b"content-type" and b"json" in value for name, value in start.get("headers", ()))
+
+
+def _require_text(scope: Scope) -> None:
+    """Refuses a NUL in the address: not every store can look for one."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        raise RequestRefused("bad-parameter", "the address contains a NUL (%00); remove it")
 
 
 def require_small_headers(scope: Scope) -> None:

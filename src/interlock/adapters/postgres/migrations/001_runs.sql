@@ -21,6 +21,8 @@ create table owners (
     -- How far the clock of its machine was behind the server's at the last sign of life.
     clock_behind_ms bigint not null default 0
 ) with (fillfactor = 50);
+-- Every process looks for silent ones with each sign of life; the rows of those that ended stay for a day.
+create index owners_present on owners (id) where not gone;
 
 create function row_crc(
     run text, root text, crew text, crew_sha text, organization text, born date, created_at bigint, continues text,

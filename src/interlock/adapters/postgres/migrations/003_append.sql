@@ -214,7 +214,8 @@ declare
 begin
     perform lock_store();
     for idx in 1 .. jsonb_array_length(p_rows) loop
-        made := create_run(p_rows->(idx - 1), p_links[idx], p_bodies[idx], p_also[idx]->'heard', p_repeated);
+        made := create_run(
+            p_rows->(idx - 1), p_links[idx], p_bodies[idx], p_also[idx]->'heard', p_repeated, is_listed(p_owner));
         if made.outcome = 'new' then
             created := created || idx::bigint;
             numbers := numbers || made.number;
@@ -243,10 +244,11 @@ begin
 end
 $$;
 
--- Stores the row of a run, without its record. `outcome` is `new`, `done` if it was there before, or why it is refused.
+-- Stores the row of a run, without its record. `outcome` is `new`, `done` if it was there before, or why it is refused:
+-- a process that was found dead, or whose store was moved, begins no run (`p_is_listed`).
 -- Deliveries that it starts with go at once, so that no other run of the batch starts with them.
 create function create_run(
-    p_row jsonb, p_link bytea, p_body bytea, p_heard jsonb, p_repeated boolean,
+    p_row jsonb, p_link bytea, p_body bytea, p_heard jsonb, p_repeated boolean, p_is_listed boolean,
     out outcome text, out number bigint, out born date, out place bigint, out detail text
 )
 language plpgsql set search_path from current as $$
@@ -261,6 +263,10 @@ begin
             outcome := 'done';
             return;
         end if;
+    end if;
+    if not p_is_listed then
+        outcome := 'fenced';
+        return;
     end if;
     if p_heard is not null then
         detail := first_not_queued(p_heard);

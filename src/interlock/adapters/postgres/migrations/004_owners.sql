@@ -1,7 +1,8 @@
 -- Which process owns a run, which is alive, and which leads.
 --
 -- A process is dead if its sign of life is older than 1.5 s, its lock can be had, and the asker has been connected for
--- 2 s: after a restart of the server every process has time to come back. All times are those of the server.
+-- 2 s and gives signs of life itself: when the server, or the way to it, is back, every process has time to come back,
+-- also if another connection of the asker was there before its session. All times are those of the server.
 
 create function owner_lock_class() returns integer
 language sql immutable set search_path from current as $$
@@ -24,6 +25,7 @@ begin
     end if;
     if not exists (
         select 1 from owners where id = p_me and not gone and connected < clock_timestamp() - interval '2 s'
+            and seen > clock_timestamp() - interval '1.5 s'
     ) or not pg_try_advisory_xact_lock(owner_lock_class(), p_id::integer) then
         return false;
     end if;
@@ -151,6 +153,7 @@ begin
 end
 $$;
 
+-- A damaged row stays as it is: a change would give it a crc that matches.
 create function release_runs(p_runs text[], p_me bigint) returns void
 language plpgsql set search_path from current as $$
 declare
@@ -159,6 +162,7 @@ declare
 begin
     with changed as (
         update runs set owner = null where run = any (p_runs) and owner = p_me
+            and (select intact from run_rows where run_rows.number = runs.number)
         returning run, status = 'running' or reason = 'set_aside' as waits
     )
     select array_agg(run), case when bool_or(waits) then 'claims' else '' end into released, words from changed;
@@ -191,10 +195,10 @@ begin
 end
 $$;
 
-create function stop_leading(p_name text, p_epoch bigint, p_me bigint) returns void
+create function stop_leading(p_name text, p_candidates text[], p_me bigint) returns void
 language plpgsql set search_path from current as $$
 begin
-    update leaders set owner = null where name = p_name and epoch = p_epoch;
+    update leaders set owner = null where name = p_name and owner = p_me and candidate = any (p_candidates);
     if found then
         perform notify_others(p_me, 'claims');
     end if;

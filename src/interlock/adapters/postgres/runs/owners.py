@@ -108,47 +108,71 @@ class PostgresLeaders:
 
     def __init__(self, store: PostgresOwners) -> None:
         self._store = store
+        # Names and candidates that lead no longer, and that the store may still know as leaders, because it was away.
+        self._over: set[tuple[str, str]] = set()
 
     @asynccontextmanager
     async def leadership(self, name: str) -> AsyncIterator[Leadership]:
-        woken, candidate = asyncio.Event(), token_hex(8)
-        stop = self._store.session.watch(woken.set, LEFT)
-        try:
-            while (epoch := await self._try_lead(name, candidate)) is None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), LEAD_AGAIN_S)
-                woken.clear()
-        finally:
-            stop()
-        held = PostgresLeadership(name, epoch, self._store.has_lease)
+        candidate = token_hex(8)
+        held = PostgresLeadership(name, await self._wait_to_lead(name, candidate), self._store.has_lease)
         try:
             yield held
         finally:
             held.is_over = True
-            with suppress(StoreFailed):  # else the others find this process dead, or its row in use by the next leader
-                await self._step_down(held)
+            await self._step_down(name, candidate)
+
+    async def _wait_to_lead(self, name: str, candidate: str) -> int:
+        woken, may_lead = asyncio.Event(), False
+        stop = self._store.session.watch(woken.set, LEFT)
+        try:
+            while True:
+                may_lead = True
+                if epoch := await self._try_lead(name, candidate):
+                    return epoch
+                may_lead = epoch is None
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), LEAD_AGAIN_S)
+                woken.clear()
+        except BaseException:
+            if may_lead:
+                await self._step_down(name, candidate)
+            raise
+        finally:
+            stop()
 
     async def _try_lead(self, name: str, candidate: str) -> int | None:
-        """The epoch; None while another candidate leads, or the store is away. Asking again gets the same epoch."""
+        """The epoch; 0 while another candidate leads, None if the store is away. Asking again gets the same epoch."""
 
-        def work(connection: PostgresConnection) -> int | None:
+        def work(connection: PostgresConnection) -> int:
             values = (name, self._store.session.id, candidate)
-            found = connection.execute("select try_lead(%s, %s, %s)", values).fetchone()
-            return int(found[0]) if found is not None and found[0] is not None else None
+            found = connection.execute("select coalesce(try_lead(%s, %s, %s), 0)", values).fetchone()
+            assert found is not None, "the function answers"
+            return int(found[0])
 
         try:
+            await self._remove_candidates(name)
             return await self._store.write_statement(f"lead '{name}'", work)
         except StoreFailed as error:
             if not error.passes or self._store.is_closed:
                 raise
             return None
 
-    async def _step_down(self, held: PostgresLeadership) -> None:
-        def work(connection: PostgresConnection) -> None:
-            values = (held.name, held.epoch, self._store.session.id)
-            connection.execute("select stop_leading(%s, %s, %s)", values)
+    async def _step_down(self, name: str, candidate: str) -> None:
+        """If the store is away, it is done before this process asks again; the others wait for that, or for its end."""
+        self._over.add((name, candidate))
+        with suppress(StoreFailed):
+            await self._remove_candidates(name)
 
-        await self._store.write_statement(f"stop leading '{held.name}'", work)
+    async def _remove_candidates(self, name: str) -> None:
+        over = sorted(candidate for of, candidate in self._over if of == name)
+        if not over:
+            return
+
+        def work(connection: PostgresConnection) -> None:
+            connection.execute("select stop_leading(%s, %s::text[], %s)", (name, over, self._store.session.id))
+
+        await self._store.write_statement(f"stop leading '{name}'", work)
+        self._over.difference_update((name, candidate) for candidate in over)
 
 
 def require_leader(connection: PostgresConnection, leader: Leadership) -> None:

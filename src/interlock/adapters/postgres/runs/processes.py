@@ -10,13 +10,18 @@ from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
 _PROCESSES = (
     "select id::text, (select count(*) from runs where owner = owners.id and status = 'running' and root = run),"
-    " worker, host, pid, version, rules, format, clock_behind_ms from owners where not seems_gone(id) order by id"
+    " worker, host, pid, version, rules, format, clock_behind_ms from owners where not gone and not seems_gone(id) order by id"
 )
 _PUT_RUN_FORMAT = (
     "insert into run_format values (1, %s, %s)"
     " on conflict (only_one) do update set rules = excluded.rules, format = excluded.format"
 )
-_WAITING = "from runs where status = 'running' and root = run and (owner is null or seems_gone(owner))"
+# Who lives is asked once for each process, and not for each of its runs.
+_WAITING = (
+    "from runs where status = 'running' and root = run and (owner is null"
+    " or owner not in (select id from owners where not gone and not seems_gone(id)))"
+)
+COUNT_WAITING = f"select count(*) from (select 1 {_WAITING} and organization = %s and not private limit %s) as found"  # noqa: S608 - constants
 
 
 class PostgresProcesses(PostgresDatabase):
@@ -49,10 +54,8 @@ class PostgresProcesses(PostgresDatabase):
         return await self.read("look at the processes of the store", _read_overview)
 
     async def count_waiting(self, organization: str, limit: int) -> int:
-        query = f"select count(*) from (select 1 {_WAITING} and organization = %s and not private limit %s) as found"  # noqa: S608 - constants
-
         def work(connection: PostgresConnection) -> int:
-            found = connection.execute(query.encode(), (organization, limit)).fetchone()
+            found = connection.execute(COUNT_WAITING.encode(), (organization, limit)).fetchone()
             assert found is not None, "an aggregate has a row"
             return int(found[0])
 

@@ -32,9 +32,9 @@ def add(connection: PostgresConnection, *, row: RunRow, records: Sequence[Sealed
 
 def add_tree(connection: PostgresConnection, *, tree: SealedTree, ends: Sequence[Tip]) -> None:
     """Adds the runs of a tree; their records get positions in the order of the tree."""
+    connection.execute("select lock_store()")  # first: empty partitions are dropped under it
     for month in sorted({month_of(row.created_at) for row in tree.rows}):
         connection.execute("select make_partition(%s)", (month,))
-    connection.execute("select lock_store()")
     for row, tip in zip(tree.rows, ends, strict=True):
         _require_free(connection, row.run, tip)
     made = [_insert_run(connection, row, tip) for row, tip in zip(tree.rows, ends, strict=True)]
@@ -74,15 +74,17 @@ def _insert_run(connection: PostgresConnection, row: RunRow, tip: Tip) -> tuple[
 
 
 def delete(connection: PostgresConnection, *, run: str, at: int, owner: int) -> Tombstone:
+    connection.execute("select lock_store()")
     return _delete_all(connection, [run], at, owner)[0]
 
 
 def delete_tree(connection: PostgresConnection, *, run: str, at: int, owner: int) -> list[Tombstone]:
+    connection.execute("select lock_store()")  # first: a child that begins meanwhile goes too
     return _delete_all(connection, [run, *names_below(connection, run)], at, owner)
 
 
 def _delete_all(connection: PostgresConnection, runs: Sequence[str], at: int, owner: int) -> list[Tombstone]:
-    connection.execute("select lock_store()")
+    """The caller holds the lock of the store."""
     heads = [read_stored_run(connection, run, lock=True) for run in runs]
     for found in heads:
         _require_claimable(connection, found, owner)

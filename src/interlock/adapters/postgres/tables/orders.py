@@ -21,12 +21,12 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(OrderOutcome).decode
 
 _OPEN = (
-    "select key, run, kind, body, ordered_by, at from orders where outcome = ''::bytea and exists"
+    "select key, run, kind, body, ordered_by, at from orders where outcome = ''::bytea and {}"
     " (select 1 from runs where runs.run in (orders.run, orders.root) and {}) order by number"
 )
-_OWN = _OPEN.format("runs.owner = %s")
-# A process that claimed a resting run for an order, and died, left both behind.
-_UNOWNED = _OPEN.format("(runs.owner is null or seems_gone(runs.owner))")
+_OWN = _OPEN.format("exists", "runs.owner = %s")
+# Also where a process claimed a resting run for an order, and died.
+_UNOWNED = _OPEN.format("not exists", "runs.owner is not null and not seems_gone(runs.owner)")
 
 
 class PostgresOrders:

@@ -4,6 +4,7 @@ Rule: the process whose owner file is locked is alive, and leads until it ends o
 what a former leader still writes.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -35,6 +36,8 @@ class SqliteLeaders:
 
     def __init__(self, store: Database, clock: Clock) -> None:
         self._store, self._clock = store, clock
+        # The epochs that this process has given up, while the row of the name may still say that it leads.
+        self._given_up: dict[str, int] = {}
 
     @asynccontextmanager
     async def leadership(self, name: str) -> AsyncIterator[Leadership]:
@@ -43,23 +46,40 @@ class SqliteLeaders:
             yield held
         finally:
             held.is_given_up = True
-            with suppress(StoreFailed):  # it ends with this process anyway
-                await self._store.write(f"give up '{name}'", partial(_give_up, name=name, epoch=held.epoch))
+            await self._give_up(name, held.epoch)
+
+    async def _give_up(self, name: str, epoch: int) -> None:
+        """If the store takes nothing now, the others wait until this process leads again, or ends."""
+        self._given_up[name] = epoch
+        with suppress(StoreFailed):
+            await self._store.write(f"give up '{name}'", partial(_remove_leader, name=name, epoch=epoch))
 
     async def _wait_to_lead(self, name: str) -> int:
         while True:
             try:
-                if not await self._store.read(f"read who leads '{name}'", partial(self._has_leader, name=name)):
-                    epoch = await self._store.write(f"lead '{name}'", partial(self._lead, name=name))
-                    if epoch:
-                        return epoch
+                is_led = await self._store.read(f"read who leads '{name}'", partial(self._has_leader, name=name))
+                if not is_led and (epoch := await self._lead_or_give_up(name)):
+                    return epoch
             except StoreFailed as error:
                 if not error.passes:
                     raise
             await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_MS)
 
+    async def _lead_or_give_up(self, name: str) -> int:
+        """The new epoch; 0 if another process leads. A caller that is cancelled does not lead."""
+        leading = asyncio.ensure_future(self._store.write(f"lead '{name}'", partial(self._lead, name=name)))
+        try:
+            return await asyncio.shield(leading)
+        except asyncio.CancelledError:
+            with suppress(StoreFailed):
+                if epoch := await leading:
+                    await self._give_up(name, epoch)
+            raise
+
     def _has_leader(self, connection: sqlite3.Connection, *, name: str) -> bool:
-        leader, _ = _read_leader(connection, name)
+        leader, epoch = _read_leader(connection, name)
+        if leader == self._store.owner and epoch == self._given_up.get(name):
+            return False
         return leader != "" and is_alive(self._store.folder, leader)
 
     def _lead(self, connection: sqlite3.Connection, _cache: WriterCache, *, name: str) -> int:
@@ -72,7 +92,7 @@ class SqliteLeaders:
         return epoch
 
 
-def _give_up(connection: sqlite3.Connection, _cache: WriterCache, *, name: str, epoch: int) -> None:
+def _remove_leader(connection: sqlite3.Connection, _cache: WriterCache, *, name: str, epoch: int) -> None:
     connection.execute("update leaders set owner = '' where name = ? and epoch = ?", (name, epoch))
 
 

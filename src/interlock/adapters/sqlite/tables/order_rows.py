@@ -18,6 +18,7 @@ from interlock.ports import OrderOutcome, OrderReceipt, RunOrder
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(OrderOutcome).decode
 
+_RUNS_OF_ORDER = "(select 1 from runs where runs.run in (orders.run, orders.root)"
 _COLUMNS = "orders.key, orders.run, orders.kind, orders.body, orders.ordered_by, orders.at"
 
 
@@ -40,24 +41,28 @@ def too_many_orders_error(run: str) -> UsageError:
 
 
 def orders_without_owner(connection: sqlite3.Connection, *, is_alive: Callable[[str], bool]) -> list[RunOrder]:
-    """Those for runs without a living owner."""
+    """Those for runs without a living owner, in trees without one."""
     owners = connection.execute(
         "select distinct runs.owner from orders join runs on runs.run in (orders.run, orders.root)"
         " where orders.outcome = x''"
     ).fetchall()
-    found = [order for (owner,) in owners if not is_alive(owner) for order in orders_for(connection, owner=owner)]
-    return list({order.key: order for order in sorted(found, key=lambda order: order.at)}.values())
+    alive = [owner for (owner,) in owners if is_alive(owner)]
+    owned = "runs.owner in (select value from json_each(?))"
+    return _open_orders(connection, f"not exists {_RUNS_OF_ORDER} and {owned})", msgspec.json.encode(alive).decode())
 
 
 def orders_for(connection: sqlite3.Connection, *, owner: str) -> list[RunOrder]:
+    return _open_orders(connection, f"exists {_RUNS_OF_ORDER} and runs.owner = ?)", owner)
+
+
+def _open_orders(connection: sqlite3.Connection, test: str, value: str) -> list[RunOrder]:
     query = (
-        f"select {_COLUMNS} from orders where outcome = x'' and {intact_condition('orders')} and exists"  # noqa: S608 - constants
-        " (select 1 from runs where runs.run in (orders.run, orders.root) and runs.owner = ?) order by number"
+        f"select {_COLUMNS} from orders where outcome = x'' and {intact_condition('orders')}"  # noqa: S608 - constants
+        f" and {test} order by number"
     )
-    found = connection.execute(query, (owner,)).fetchall()
     return [
         RunOrder(key=key, run=run, kind=kind, body=body, by=ordered_by, at=at)
-        for key, run, kind, body, ordered_by, at in found
+        for key, run, kind, body, ordered_by, at in connection.execute(query, (value,)).fetchall()
     ]
 
 
