@@ -211,11 +211,13 @@ declare
     links bytea[] := '{}';
     others transition_answer[] := '{}';
     first bigint;
+    may_begin boolean;
 begin
     perform lock_store();
+    may_begin := is_listed(p_owner);
     for idx in 1 .. jsonb_array_length(p_rows) loop
         made := create_run(
-            p_rows->(idx - 1), p_links[idx], p_bodies[idx], p_also[idx]->'heard', p_repeated, is_listed(p_owner));
+            p_rows->(idx - 1), p_links[idx], p_bodies[idx], p_also[idx]->'heard', p_repeated, may_begin);
         if made.outcome = 'new' then
             created := created || idx::bigint;
             numbers := numbers || made.number;

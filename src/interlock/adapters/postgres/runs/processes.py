@@ -10,7 +10,8 @@ from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
 
 _PROCESSES = (
     "select id::text, (select count(*) from runs where owner = owners.id and status = 'running' and root = run),"
-    " worker, host, pid, version, rules, format, clock_behind_ms from owners where not gone and not seems_gone(id) order by id"
+    " worker, host, pid, version, rules, format, clock_behind_ms from owners"
+    " where not gone and not seems_gone(id) order by id"
 )
 _PUT_RUN_FORMAT = (
     "insert into run_format values (1, %s, %s)"
