@@ -21,7 +21,7 @@ from interlock.compose.stores.sqlite_folder import SqliteFolder
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable, StoreFailed
-from interlock.ports import ModelReply, ModelRequest
+from interlock.ports import ClaimedRun, ModelReply, ModelRequest
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock, MemoryStore
 from interlock.testing.memory_owners import MemoryLeaders
@@ -186,7 +186,7 @@ async def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
     how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
     names = ("alone", "child")
 
-    async def away(self: SqliteStore, run: str) -> int:
+    async def away(self: SqliteStore, run: str) -> ClaimedRun:
         if world.away.is_away:
             world.away.refused += 1
             raise StoreFailed("the store is away")

@@ -11,6 +11,7 @@ from interlock.engine.effects import (
     Cancel,
     CheckOutput,
     ClaimInbox,
+    ReserveAgain,
     Effect,
     HandBackBroadcast,
     PublishBroadcast,
@@ -139,6 +140,7 @@ class EffectRunner:
                 self._apply_store_answer(live, effect, grants, claimed)
             case (
                 Settle()
+                | ReserveAgain()
                 | StoreApproval()
                 | SendExternalSignal()
                 | PublishBroadcast()

@@ -21,6 +21,7 @@ from interlock.engine.events import (
     MessageSent,
     MessageSettled,
     ModelCalled,
+    ModelCallLost,
     ModelCancelled,
     ModelFailed,
     ModelReplied,
@@ -131,6 +132,8 @@ class JournalTally(msgspec.Struct, kw_only=True):
                 self.answers[self.short_key(event.call)] = event
                 self.answers[self.first_key(event.call)] = event
                 self._add_reply(event)
+            case ModelCallLost():
+                self.own_usage += event.usage + Usage(calls=1)
             case ModelCancelled():
                 self.cancelled.add(self.short_key(event.call))
             case RunResumed():

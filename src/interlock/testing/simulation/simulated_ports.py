@@ -146,11 +146,11 @@ class SimulatedStore:
         if self._gate.injector.is_store_away:
             raise StoreFailed("the store is away for an hour; try again")
 
-    async def claim(self, run: str) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
         await self._cross_line("claim")
-        epoch = await self._memory.claim(run)
+        claimed = await self._memory.claim(run)
         self._gate.checker.on_run_claimed(run, self._gate.number)
-        return epoch
+        return claimed
 
     async def claim_some(self, request: ClaimRequest) -> Sequence[ClaimedRun]:
         await self._cross_line("claim some")

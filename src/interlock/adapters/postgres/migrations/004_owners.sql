@@ -83,11 +83,12 @@ end
 $$;
 
 -- Claims runs that wait for a driver, in the order that the port `Owners` tells: runs that are driven
--- already count as turns. Owners that are dead are marked first.
+-- already count as turns. Owners that are dead are marked first. `owner_died` tells a run that its owner left behind
+-- from one that was released.
 create function claim_runs(
     p_me bigint, p_limit bigint, p_rules bigint, p_format bigint, p_at bigint, p_crews text[], p_organizations text[],
     p_driven text[]
-) returns table (run text, epoch bigint, link bytea)
+) returns table (run text, epoch bigint, link bytea, owner_died boolean)
 language plpgsql set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -138,24 +139,25 @@ begin
         from (select * from of_organization order by turn, oldest limit p_limit) first_ones;
     return query
         with free as (
-            select number from runs where number = any (chosen)
+            select number, owner is not null and owner <> p_me as owner_died from runs where number = any (chosen)
                 and (owner is null or owner = p_me or not exists (select 1 from owners where id = runs.owner and not gone))
             for update skip locked
         ), changed as (
             update runs set owner = p_me, epoch = epoch + 1 from free where runs.number = free.number
-            returning runs.number, runs.run, runs.epoch, runs.link
+            returning runs.number, runs.run, runs.epoch, runs.link, free.owner_died
         )
-        select run, epoch, link from changed order by array_position(chosen, number);
+        select run, epoch, link, owner_died from changed order by array_position(chosen, number);
 end
 $$;
 
+-- A process that was found dead releases nothing: the runs that it left behind are to be known as such.
 create function release_run(p_run text, p_me bigint) returns void
 language plpgsql set search_path from current as $$
 declare
     released runs;
     words text := '';
 begin
-    update runs set owner = null where run = p_run and owner = p_me returning * into released;
+    update runs set owner = null where run = p_run and owner = p_me and is_listed(p_me) returning * into released;
     if released.number is null then
         return;
     end if;
