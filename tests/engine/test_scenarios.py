@@ -587,12 +587,10 @@ class Story:
 
     def _order(self, effect: Effect) -> tuple[str, str]:
         match effect:
-            case Reserve():
-                return "ask for", f"room for {effect.agent}"
+            case Reserve() | ReserveAgain():
+                return "ask again for" if isinstance(effect, ReserveAgain) else "ask for", f"room for {effect.agent}"
             case Settle():
                 return "settle", f"{effect.agent} at {_usage(effect)}"
-            case ReserveAgain():
-                return "ask again for", f"room for {effect.agent}"
             case CallModel():
                 model = f" at {effect.model}" if effect.model else ""
                 return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")

@@ -216,6 +216,7 @@ class OpenFolder:
             clock=opened.clock,
             model_for=self._models.model_for,
             costs=self._models.costs,
+            server_of=self._models.server_for,
             toolbox=RedactingToolbox(self.toolbox, self._known),
             observers=self._observers,
             on_external=self._on_external,

@@ -32,7 +32,7 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReserveAgain(msgspec.Struct, frozen=True, kw_only=True):
-    """Reserve the room of a call once more, because a lost try keeps the first. It is never refused and not answered."""
+    """Reserve the room of a call again, because a lost try keeps the first. It is never refused, and not answered."""
 
     key: str
     agent: str

@@ -8,7 +8,17 @@ Rule 3: foreign errors stop at the adapter. A port raises a `PortError` or one o
 from interlock.ports.approvals import StandingApprovals
 from interlock.ports.archive import Archive, SealedTree, Tombstone
 from interlock.ports.atomic_writes import NO_WRITES, AtomicWrites
-from interlock.ports.budgets import BudgetStore, Grant, Reservation, RunUsage, Settlement, UsageTotals
+from interlock.ports.budgets import (
+    BudgetStore,
+    Grant,
+    ProviderHold,
+    ProviderHolds,
+    Reservation,
+    RunBudgets,
+    RunUsage,
+    Settlement,
+    UsageTotals,
+)
 from interlock.ports.bus import (
     NO_BROADCASTS,
     Activity,
@@ -90,6 +100,8 @@ __all__ = [
     "ProcessLoad",
     "Processes",
     "PromptMessage",
+    "ProviderHold",
+    "ProviderHolds",
     "PruneResult",
     "Questions",
     "ReasoningDelta",
@@ -97,6 +109,7 @@ __all__ = [
     "RecordFeed",
     "Reservation",
     "RunAccess",
+    "RunBudgets",
     "RunOrder",
     "RunOwners",
     "RunQuestions",

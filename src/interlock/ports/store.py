@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 from interlock.ports.approvals import StandingApprovals
 from interlock.ports.archive import Archive
-from interlock.ports.budgets import BudgetStore, UsageTotals
+from interlock.ports.budgets import RunBudgets, UsageTotals
 from interlock.ports.bus import Bus
 from interlock.ports.clock import Clock
 from interlock.ports.journal import Journal, RecordFeed
@@ -26,7 +26,7 @@ class Store(
     SetAsides,
     Processes,
     Archive,
-    BudgetStore,
+    RunBudgets,
     UsageTotals,
     Outbox,
     Questions,

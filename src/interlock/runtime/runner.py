@@ -18,7 +18,6 @@ from interlock.engine.run import RULES, Run
 from interlock.errors import NotOwner
 from interlock.messages.host_types import message_types
 from interlock.ports import (
-    BudgetStore,
     Bus,
     Clock,
     Delivery,
@@ -28,6 +27,7 @@ from interlock.ports import (
     Orders,
     Outbox,
     Processes,
+    RunBudgets,
     RunOwners,
     RunRow,
     Toolbox,
@@ -59,6 +59,7 @@ from interlock.runtime.lifecycle.tracked_tasks import TrackedTasks
 from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
+from interlock.runtime.provider_holds import HeldProviders, ServerOf, server_of_agent
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.scheduler import BroadcastScheduler
@@ -66,9 +67,6 @@ from interlock.runtime.stored_crews import StoredCrews
 from interlock.runtime.supplies import EVERY_SUPPLY, RunSupplies
 from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import PublicEvent, Watchers
-
-# How long a process that closes waits for commands in progress: a start, an answer, a park.
-LEAVING_MAX_MS = 5_000
 
 
 class Runner:
@@ -78,7 +76,8 @@ class Runner:
     received; `redactor` removes the secrets of the host from incoming events.
     """
 
-    leaving_max_ms = LEAVING_MAX_MS
+    # How long a process that closes waits for commands in progress: a start, an answer, a park.
+    leaving_max_ms = 5_000
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class Runner:
         journal: Journal,
         owners: RunOwners,
         orders: Orders,
-        budgets: BudgetStore,
+        budgets: RunBudgets,
         outbox: Outbox,
         leaders: Leaders,
         bus: Bus,
@@ -97,6 +96,7 @@ class Runner:
         on_external: OnExternal | None = None,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
+        server_of: ServerOf = server_of_agent,
         policies: HostPolicies = NO_POLICIES,
         start_for: StartFor | None = None,
         listens: bool = True,
@@ -108,6 +108,7 @@ class Runner:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
         self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers)
+        self._held = HeldProviders(budgets, bus, clock, server_of)
         self._processes, self._listens, self.work, self.host_hooks = processes, listens, work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
             clock=clock,
@@ -121,6 +122,7 @@ class Runner:
             costs=costs,
             policies=policies,
             hub=self.hub,
+            held=self._held,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)
@@ -212,7 +214,7 @@ class Runner:
         )
 
     async def __aenter__(self) -> "Runner":
-        self._ticking = [asyncio.create_task(self.timers.run())]
+        self._ticking = [asyncio.create_task(each) for each in (self.timers.run(), self._held.run())]
         if self._listens:
             self._ticking.append(asyncio.create_task(self.order_taker.run()))
             scheduler = BroadcastScheduler(self.hub, self.clock, self._delivery.deliver, self._delayed.is_held)

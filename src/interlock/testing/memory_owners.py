@@ -63,7 +63,7 @@ class MemoryOwners(MemoryProcess):
     async def release(self, run: str) -> None:
         self.require_open()
         kept = self._shared_storage.runs.get(run)
-        if kept is not None and kept.owner == self.owner:
+        if kept is not None and kept.owner == self.owner and self.owner in self._shared_storage.alive:
             kept.owner = ""
 
     async def is_owned(self, run: str) -> bool:

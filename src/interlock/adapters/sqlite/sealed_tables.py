@@ -217,12 +217,15 @@ _SET_ASIDES_TABLE = SealedTable(
 
 _LEADERS_TABLE = SealedTable(columns=("name text primary key", "epoch integer not null", "owner text not null"))
 
+_PROVIDER_HOLDS_TABLE = SealedTable(columns=("server text primary key", "until integer not null"))
+
 SEALED_TABLES: dict[str, SealedTable] = {
     **_FIRST_SEALED_TABLES,
     "outbox": _CLAIMED_OUTBOX_TABLE,
     "questions": _QUESTIONS_TABLE,
     "set_asides": _SET_ASIDES_TABLE,
     "leaders": _LEADERS_TABLE,
+    "provider_holds": _PROVIDER_HOLDS_TABLE,
     "orders": _ORDERS_TABLE,
     "approvals": _APPROVALS_TABLE,
     "revoked_approvals": _REVOKED_APPROVALS_TABLE,
@@ -335,7 +338,7 @@ def _statements_with_columns(name: str, new: SealedTable, **added: str) -> Itera
 
 _UNTIL = "case when json_valid(cast(body as text)) then json_extract(cast(body as text), '$.until') else 0 end"
 
-# Several processes on one store: what a run needs, who sends a signal, deadlines by time, set-asides, leaders.
+# Several processes on one store: what a run needs, who sends a signal, deadlines by time, set-asides, leaders, waits.
 PROCESSES: Migration = (
     "027_processes",
     (
@@ -350,5 +353,6 @@ PROCESSES: Migration = (
         _create_statement("set_asides", _SET_ASIDES_TABLE),
         *_SET_ASIDES_TABLE.indexes,
         _create_statement("leaders", _LEADERS_TABLE),
+        _create_statement("provider_holds", _PROVIDER_HOLDS_TABLE),
     ),
 )

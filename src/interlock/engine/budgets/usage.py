@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from interlock.engine.events import ChildReturned, ChildStarted, Event, ModelCallLost, ModelFailed, ModelReplied, Usage, WentStale
+from interlock.engine.events import (
+    ChildReturned,
+    ChildStarted,
+    Event,
+    ModelCallLost,
+    ModelFailed,
+    ModelReplied,
+    Usage,
+    WentStale,
+)
 
 ONE_CALL = Usage(calls=1)
 

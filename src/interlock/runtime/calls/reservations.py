@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.engine.budgets.inherited_limits import WARN, WindowLimit
 from interlock.engine.budgets.limits import cost_of, most_of_prompt, with_cost
-from interlock.engine.effects import CallModel, ReserveAgain, Effect, Reserve, Settle
+from interlock.engine.effects import CallModel, Effect, Reserve, ReserveAgain, Settle
 from interlock.engine.events import ModelCallLost, Reserved, Usage
 from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.state import turns_by

@@ -9,7 +9,7 @@ from interlock.ports import RECORD_FORMAT, Record, RunRow
 
 
 class RunInBatch(NamedTuple):
-    """A run that was claimed in a batch: its epoch, whether its owner died, and its row and records once they were read.
+    """A run that was claimed in a batch: its epoch, whether its owner died, its row and records once they were read.
 
     They stay true while it is not driven: only its owner may append.
     """

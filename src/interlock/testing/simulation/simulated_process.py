@@ -159,6 +159,7 @@ class Process:
         self.checker.record_fault(f"process {self.number} dies: {where}")
         self.is_dead = self.lane.is_stopped = True
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
         self.died.set_result(None)
 
     def stall(self) -> None:
@@ -166,6 +167,7 @@ class Process:
         self.checker.record_fault(f"process {self.number} stands still")
         self.lane.is_stopped = True
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
 
     def lose_lease(self) -> None:
         """Ends the lease: the process notices at once, and others may claim its runs from now on."""
@@ -173,6 +175,7 @@ class Process:
         self.is_fenced = True
         self.call_inside(self.memory.lose_lease)
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
 
     def resume(self) -> None:
         self.checker.record_fault(f"process {self.number} comes back")

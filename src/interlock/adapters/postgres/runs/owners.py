@@ -17,7 +17,9 @@ from interlock.ports import ClaimedRun, ClaimRequest, Leadership
 # How often a process that waits to lead asks again. A leader that leaves wakes the others at once.
 LEAD_AGAIN_S = 1.0
 
-_CLAIM_SOME = "select run, epoch, link, owner_died from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[])"
+_CLAIM_SOME = (
+    "select run, epoch, link, owner_died from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[])"
+)
 
 
 class PostgresOwners(PostgresAppends):
