@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import Interlock
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.compose.crews import load_definition
@@ -246,6 +247,7 @@ def runner_on(store: AwayStore, world: World) -> Runner:
         leaders=MemoryLeaders(store),
         orders=store,
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=world.clock,
         model_for=lambda _crew, _agent, _run: Speaking(world),
         toolbox=PythonToolbox(()),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
@@ -63,6 +64,7 @@ class Office:
             outbox=store,
             leaders=MemoryLeaders(store),
             bus=store.bus,
+            deltas=ProcessDeltas(),
             clock=self.clock,
             model_for=lambda _crew, _agent, _run: self.provider,
             toolbox=PythonToolbox(()),
@@ -213,10 +215,10 @@ async def test_a_store_that_is_away_is_asked_again_and_a_broken_one_is_not(offic
         asked.append(at)
         raise errors[len(asked) - 1]
 
-    async def away(_hold: ProviderHold, _at: int) -> None:
+    async def away(hold: ProviderHold, at: int) -> None:
         raise StoreFailed("away")
 
-    office.stores[1].provider_holds = fails  # type: ignore[method-assign, assignment]
+    office.stores[1].provider_holds = fails  # type: ignore[method-assign]
     office.stores[1].hold_provider = away  # type: ignore[method-assign]
     async with at_work(office):
         await office.pass_time(10 * READ_AGAIN_MS)

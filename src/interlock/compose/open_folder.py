@@ -213,6 +213,7 @@ class OpenFolder:
             outbox=store,
             leaders=opened.leaders,
             bus=opened.bus,
+            deltas=opened.deltas,
             clock=opened.clock,
             model_for=self._models.model_for,
             costs=self._models.costs,

@@ -36,6 +36,7 @@ from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, Prompt
 from interlock.ports.observer import Observer
 from interlock.ports.outbox import PUT_OFF_MAX_MS, Outbox, OutgoingSignal
 from interlock.ports.outputs import NoValidator, OutputValidator
+from interlock.ports.processes.deltas import ALL_RUNS, Deltas, RunDelta
 from interlock.ports.processes.leaders import Leaders, Leadership
 from interlock.ports.processes.orders import NO_OWNER, OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.ports.processes.overview import LeaderEntry, Processes, ProcessLoad, StoreOverview
@@ -55,6 +56,7 @@ from interlock.ports.store import OpenedStore, Store
 from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
+    "ALL_RUNS",
     "NO_BROADCASTS",
     "NO_CREW",
     "NO_OWNER",
@@ -74,6 +76,7 @@ __all__ = [
     "CrewRef",
     "Delivery",
     "Delta",
+    "Deltas",
     "FolderCounts",
     "Grant",
     "IdempotencyStore",
@@ -110,6 +113,7 @@ __all__ = [
     "Reservation",
     "RunAccess",
     "RunBudgets",
+    "RunDelta",
     "RunOrder",
     "RunOwners",
     "RunQuestions",

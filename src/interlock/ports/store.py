@@ -9,6 +9,7 @@ from interlock.ports.bus import Bus
 from interlock.ports.clock import Clock
 from interlock.ports.journal import Journal, RecordFeed
 from interlock.ports.outbox import Outbox
+from interlock.ports.processes.deltas import Deltas
 from interlock.ports.processes.leaders import Leaders
 from interlock.ports.processes.orders import Orders
 from interlock.ports.processes.overview import Processes
@@ -54,3 +55,4 @@ class OpenedStore(NamedTuple):
     bus: Bus
     leaders: Leaders
     clock: Clock
+    deltas: Deltas

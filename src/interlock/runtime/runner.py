@@ -21,6 +21,7 @@ from interlock.ports import (
     Bus,
     Clock,
     Delivery,
+    Deltas,
     Journal,
     Leaders,
     Observer,
@@ -89,6 +90,7 @@ class Runner:
         outbox: Outbox,
         leaders: Leaders,
         bus: Bus,
+        deltas: Deltas,
         clock: Clock,
         model_for: ModelFor,
         toolbox: Toolbox,
@@ -107,7 +109,7 @@ class Runner:
     ) -> None:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
-        self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers)
+        self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers, deltas)
         self._held = HeldProviders(budgets, bus, clock, server_of)
         self._processes, self._listens, self.work, self.host_hooks = processes, listens, work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
@@ -315,7 +317,7 @@ class Runner:
     async def _store_first_record(self, run: Run, row: RunRow, event: RunStarted) -> RunRow:
         return (await self.live_runs.begin_run(run, row, event)).row  # before its driver has changed it
 
-    # Answer
+    # Answer, message and cancel
 
     async def resume(
         self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, *, continues_parked: bool = True, order: str = ""
@@ -325,8 +327,6 @@ class Runner:
         `order` is the key of the order to do so: `OrderCarriedOut` if that has an outcome already.
         """
         await self._tasks.run_shielded(self._answers.resume(crew, run_id, answer, continues_parked, order))
-
-    # Message and cancel
 
     async def send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, *, order: str = "") -> str:
         """Sends a message of the host to an agent of the run; returns its id. `BadMessage` if it cannot be sent."""

@@ -6,6 +6,7 @@ from interlock.adapters.postgres.clock import ServerClock
 from interlock.adapters.postgres.runs.owners import PostgresLeaders
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.postgres.tables.orders import PostgresOrders
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.ports import Clock, OpenedStore
 
 
@@ -18,4 +19,5 @@ def open_postgres(address: PostgresAddress, clock: Clock) -> OpenedStore:
         bus=PostgresBus(store),
         leaders=PostgresLeaders(store),
         clock=ServerClock(store.session, clock),
+        deltas=ProcessDeltas(),
     )

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.adapters.value_types.output_validator import TypedOutputValidator, TypeFor
 from interlock.approvals.rules import ApprovalRules
@@ -108,6 +109,7 @@ class Process:
             outbox=self.store,
             leaders=MemoryLeaders(memory),
             bus=self.store.bus,
+            deltas=ProcessDeltas(),
             clock=self.clock,
             model_for=lambda crew, agent, _run: SimulatedModel(self, plan.model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, plan.tools),
