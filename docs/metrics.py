@@ -220,8 +220,8 @@ class _RecordingModel:
 
 async def reply_path() -> ReplyPath:
     """Run a crew of two agents in memory, and record the path of one reply."""
+    from interlock.adapters.clock import SystemClock
     from interlock.adapters.process_deltas import ProcessDeltas
-from interlock.adapters.clock import SystemClock
     from interlock.adapters.tools.python_tools import PythonToolbox
     from interlock.compose.crews import load_definition
     from interlock.runtime.runner import Runner

@@ -23,7 +23,7 @@ ALL_RUNS = ""
 
 
 class Deltas(Protocol):
-    """`wanted` is empty while there is no subscriber: then nothing need be published, and nothing is lost."""
+    """Live deltas of runs. `wanted` is empty while there is no subscriber: then nothing need be published."""
 
     wanted: Collection[str]
 
