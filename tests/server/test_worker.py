@@ -11,8 +11,12 @@ import httpx2
 import pytest
 
 from tests.postgres import shared_schemas
+from tests.server.busy_provider import busy_provider
 from tests.server.process import PLAIN, Served, stream
 from tests.server.workers import CALLS_PER_RUN, Cluster, start
+
+# The clock of a server is known to the process within this.
+CLOCKS_DIFFER_S = 0.5
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -200,7 +204,7 @@ def test_calls_that_were_lost_with_a_killed_worker_count_in_budgets_and_handed_o
     """A worker is killed while it calls models, the next one is stopped between calls, a third one finishes."""
     cluster.write_crew_with_budgets()
     with cluster.serving("budgets.yaml") as served, asking(served) as client:
-        with cluster.working("--script", "slow.yaml") as first:
+        with cluster.working(script="slow.yaml") as first:
             runs = set(start(client, 3, "budgets"))
             called, seen = set(runs), events(client)
             while called:
@@ -220,3 +224,22 @@ def test_calls_that_were_lost_with_a_killed_worker_count_in_budgets_and_handed_o
             assert client.get(f"/v1/runs/{run}").json()["usage"]["calls"] == 2
     explained = cluster.command("runs", "explain", run).stdout
     assert "a call of a was lost with its process and is made again" in explained
+
+
+def test_a_worker_waits_for_a_provider_that_told_another_worker_to_wait(cluster: Cluster) -> None:
+    with busy_provider(wait_s=10) as provider:
+        cluster.configure(f'[providers.busy]\nurl = "{provider.url}"\n')
+        cluster.write_crews_with_models("busy")
+        with (
+            cluster.serving() as served,
+            asking(served) as client,
+            cluster.working("one.yaml", "--only-crews", script=""),
+        ):
+            runs, seen = start(client, 1, "one"), events(client)
+            while next(seen)["type"] != "model.failed":
+                pass
+            with cluster.working("two.yaml", "--only-crews", script=""):
+                runs += start(client, 1, "two")
+                finished(events(client), set(runs))
+    (arrived_s,) = [at_s for model, at_s in provider.calls if model == "two"]
+    assert arrived_s > provider.wait_s - CLOCKS_DIFFER_S

@@ -87,6 +87,13 @@ replies:
   b: [{WORK}, {WORK}, "fine\\n[END]"]
 """
 CALLS_PER_RUN = 4
+CREW_WITH_MODEL = """\
+version: "2.0"
+name: NAME
+entry_point: a
+agents: [{id: a, model: "PROVIDER:NAME"}]
+routing: {signals: {a: [{signal: "[END]"}]}}
+"""
 CREW_WITH_BUDGETS = """\
 version: "2.0"
 name: budgets
@@ -172,6 +179,12 @@ class Cluster:
         (self.folder / "slow.yaml").write_text(slow, "utf-8")
         (self.folder / "script.yaml").write_text('replies:\n  a: ["[END]"]\n', "utf-8")
 
+    def write_crews_with_models(self, provider: str) -> None:
+        """Crews of one call each, whose model of this provider has the name of the crew."""
+        for name in ("one", "two"):
+            text = CREW_WITH_MODEL.replace("NAME", name).replace("PROVIDER", provider)
+            (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
     def configure(self, toml: str) -> None:
         (self.folder / "interlock.toml").write_text(f'{PATIENT}{toml}\n[tools]\nmodules = ["cluster_tools"]\n', "utf-8")
 
@@ -212,9 +225,9 @@ class Cluster:
             yield Served(self.folder, process, lines)
 
     @contextmanager
-    def working(self, *options: str, **environment: str) -> Iterator[Worker]:
-        script = () if "--script" in options else ("--script", "script.yaml")
-        with self._started("worker", *script, *options, **environment) as process:
+    def working(self, *options: str, script: str = "script.yaml", **environment: str) -> Iterator[Worker]:
+        words = ("--script", script) if script else ()
+        with self._started("worker", *words, *options, **environment) as process:
             assert process.stdout is not None
             line = process.stdout.readline().rstrip()
             assert line.startswith("interlock drives runs"), (self.folder / "log").read_text("utf-8")

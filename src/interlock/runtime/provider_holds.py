@@ -43,18 +43,25 @@ class HeldProviders:
         self._news = asyncio.Event()
         self._storing: set[asyncio.Task[None]] = set()
 
+    async def start(self) -> None:
+        """Reads the holds before the first call is made."""
+        self._stop = self._bus.watch(self._news.set, "providers")
+        await self._try_read()
+
     async def run(self) -> None:
-        """Reads the holds of other processes, at first and after news of the store, until it is cancelled."""
-        stop = self._bus.watch(self._news.set, "providers")
+        """Reads the holds again after news of the store, until it is cancelled."""
+        read_ms = self._clock.monotonic_ms()
         try:
-            while await self._try_read():
-                read_ms = self._clock.monotonic_ms()
+            while True:
                 await self._news.wait()
                 if self._clock.monotonic_ms() < read_ms + READ_AGAIN_MS:
                     await self._clock.sleep_until(read_ms + READ_AGAIN_MS)
                 self._news.clear()
+                if not await self._try_read():
+                    return
+                read_ms = self._clock.monotonic_ms()
         finally:
-            stop()
+            self._stop()
             await asyncio.gather(*self._storing)
 
     def on_overloaded(self, live: LiveRun, agent: AgentDefinition, wait_ms: int) -> None:

@@ -216,6 +216,7 @@ class Runner:
         )
 
     async def __aenter__(self) -> "Runner":
+        await self._held.start()
         self._ticking = [asyncio.create_task(each) for each in (self.timers.run(), self._held.run())]
         if self._listens:
             self._ticking.append(asyncio.create_task(self.order_taker.run()))
