@@ -21,6 +21,7 @@ from bench.floors import FloorLog, in_memory, reply_of
 from bench.harness import Measurement, measure, measure_async
 from interlock import Interlock
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables.leaders import SqliteLeaders
@@ -99,6 +100,7 @@ async def on(store: MemoryStore | SqliteStore, crew: CrewDefinition, model: Coun
         outbox=store,
         leaders=MemoryLeaders(store) if isinstance(store, MemoryStore) else SqliteLeaders(store, SystemClock()),
         bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),
+        deltas=ProcessDeltas(),
         clock=SystemClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),

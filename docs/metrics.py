@@ -221,6 +221,7 @@ class _RecordingModel:
 async def reply_path() -> ReplyPath:
     """Run a crew of two agents in memory, and record the path of one reply."""
     from interlock.adapters.clock import SystemClock
+    from interlock.adapters.process_deltas import ProcessDeltas
     from interlock.adapters.tools.python_tools import PythonToolbox
     from interlock.compose.crews import load_definition
     from interlock.runtime.runner import Runner
@@ -239,6 +240,7 @@ async def reply_path() -> ReplyPath:
         outbox=store,
         leaders=MemoryLeaders(store),
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=SystemClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),

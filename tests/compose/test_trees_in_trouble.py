@@ -16,7 +16,7 @@ from interlock.engine.effects import StopChild
 from interlock.engine.events import ChildReturned, CrewContext
 from interlock.ids import parent_of
 from interlock.limits import MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX, MEMORY_VALUE_DEPTH_MAX
-from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, ClaimedRun, Record, RunRow
 from tests.compose.test_crews_of_crews import WAITING, WHOLE, Stuck, box_of, nested
 
 
@@ -49,7 +49,7 @@ class SlowStore:
         await self.may_write.wait()
         return await self._create(row, record, also)
 
-    async def claim(self, run: str) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
         await self.done()
         return await self._claim(run)
 

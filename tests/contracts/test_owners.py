@@ -34,7 +34,7 @@ async def test_a_run_that_was_made_without_an_owner_is_free(place: Place) -> Non
     async with place.opened() as store:
         await add_unowned(store, "r1")
         assert not await store.is_owned("r1")
-        assert await place.open().claim("r1") == 1
+        assert (await place.open().claim("r1")).epoch == 1
         assert await store.is_owned("r1")
 
 
@@ -67,7 +67,21 @@ async def test_runs_of_a_dead_process_are_claimed_and_those_of_a_living_one_are_
         last = place.open()
         assert await last.claim_some(request()) == []
         await dying.close()
-        assert await last.claim_some(request()) == [ClaimedRun(run="r1", epoch=1)]
+        assert await last.claim_some(request()) == [ClaimedRun(run="r1", epoch=1, owner_died=True)]
+
+
+async def test_a_claim_tells_a_run_whose_owner_died_from_one_that_was_released(place: Place) -> None:
+    async with place.opened() as store:
+        dying = place.open()
+        for run in ("left", "released", "handed"):
+            await dying.create(a_row(run), started())
+        await dying.release("released")
+        await dying.release("handed")
+        await dying.close()
+        assert await store.claim("left") == ClaimedRun(run="left", epoch=1, owner_died=True)
+        assert await store.claim("left") == ClaimedRun(run="left", epoch=2)  # it is its own by now
+        assert await store.claim("released") == ClaimedRun(run="released", epoch=1)
+        assert await store.claim_some(request(driven={"left", "released"})) == [ClaimedRun(run="handed", epoch=1)]
 
 
 async def test_an_own_run_that_is_not_driven_is_taken_up(place: Place) -> None:

@@ -64,7 +64,7 @@ async def test_only_runs_that_wait_are_listed_the_newest_first(place: Place) -> 
             await add_aside(store, f"r{n}", NOW + n)
         assert [each.run for each in await store.set_asides(10)] == ["r2", "r1", "r0"]
         assert [each.run for each in await store.set_asides(1)] == ["r2"]
-        epoch = await store.claim("r2")
+        epoch = (await store.claim("r2")).epoch
         assert [each.run for each in await store.set_asides(10)] == ["r1", "r0"]
         await store.release("r2")
         assert [each.run for each in await store.set_asides(10)] == ["r2", "r1", "r0"]
@@ -72,7 +72,7 @@ async def test_only_runs_that_wait_are_listed_the_newest_first(place: Place) -> 
         await store.append(a_row("r2", epoch=epoch + 1, updated_at=NOW + 9), replied(3))  # it was driven again
         await store.release("r2")
         assert [each.run for each in await store.set_asides(10)] == ["r1", "r0"]
-        epoch = await store.claim("r0")
+        epoch = (await store.claim("r0")).epoch
         await store.append(a_row("r0", status="completed", epoch=epoch), replied(3))
         await store.release("r0")
         assert [each.run for each in await store.set_asides(10)] == ["r1"]

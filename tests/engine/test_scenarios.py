@@ -77,6 +77,7 @@ from interlock.engine.effects import (
     HandBackBroadcast,
     PublishBroadcast,
     Reserve,
+    ReserveAgain,
     RunTool,
     SendExternalSignal,
     SetAlarm,
@@ -108,6 +109,7 @@ from interlock.engine.events import (
     InputExpired,
     MailTaken,
     MessageGiven,
+    ModelCallLost,
     ModelFailed,
     ModelReplied,
     OutputVerdict,
@@ -181,6 +183,7 @@ class Story:
             "hold": lambda rest: msgspec.structs.replace(self._resume(rest), by="key:boss", may_hold=True),
             "expire": lambda rest: InputExpired(token=self.tokens[int(rest.removeprefix("#")) - 1]),
             "fail": lambda rest: self._failed(rest, retry=True),
+            "gone": self._gone,
             "busy": self._busy,
             "refuse": lambda rest: self._failed(rest, retry=False),
             "overlong": lambda rest: self._failed(rest, retry=False, too_long=True),
@@ -261,7 +264,7 @@ class Story:
             self.open |= {
                 child.key: start_child_effect(child) for child in _children(self.run) if child.key == event.call
             }
-        else:
+        elif not isinstance(event, ModelCallLost):  # its call is made again
             self.open.pop(getattr(event, "call", ""), None)
             self.open.pop(getattr(event, "timer", ""), None)
 
@@ -408,6 +411,11 @@ class Story:
         agent, text = _said(rest)
         key = self._key(f"call of {agent}")
         return ModelFailed(call=key, agent=agent, error=text, retry=retry, too_long=too_long)
+
+    def _gone(self, rest: str) -> ModelCallLost:
+        agent, tokens = _said(rest)
+        usage = Usage(input_tokens=int(tokens), cost_micros=2 * int(tokens))
+        return ModelCallLost(call=self._key(f"call of {agent}"), agent=agent, usage=usage)
 
     def _busy(self, rest: str) -> ModelFailed:
         agent, wait = _said(rest)
@@ -579,8 +587,8 @@ class Story:
 
     def _order(self, effect: Effect) -> tuple[str, str]:
         match effect:
-            case Reserve():
-                return "ask for", f"room for {effect.agent}"
+            case Reserve() | ReserveAgain():
+                return "ask again for" if isinstance(effect, ReserveAgain) else "ask for", f"room for {effect.agent}"
             case Settle():
                 return "settle", f"{effect.agent} at {_usage(effect)}"
             case CallModel():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import Interlock
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.compose.crews import load_definition
@@ -21,7 +22,7 @@ from interlock.compose.stores.sqlite_folder import SqliteFolder
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable, StoreFailed
-from interlock.ports import ModelReply, ModelRequest
+from interlock.ports import ClaimedRun, ModelReply, ModelRequest
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock, MemoryStore
 from interlock.testing.memory_owners import MemoryLeaders
@@ -186,7 +187,7 @@ async def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
     how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
     names = ("alone", "child")
 
-    async def away(self: SqliteStore, run: str) -> int:
+    async def away(self: SqliteStore, run: str) -> ClaimedRun:
         if world.away.is_away:
             world.away.refused += 1
             raise StoreFailed("the store is away")
@@ -246,6 +247,7 @@ def runner_on(store: AwayStore, world: World) -> Runner:
         leaders=MemoryLeaders(store),
         orders=store,
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=world.clock,
         model_for=lambda _crew, _agent, _run: Speaking(world),
         toolbox=PythonToolbox(()),

@@ -82,6 +82,7 @@ STORIES = (
     "another_agents_signals_do_not_steer",
     "budgets_of_calls_stop_the_run",
     "budgets_of_tokens_and_cost_stop_the_run",
+    "a_call_that_was_lost_with_its_process_counts_as_its_estimate",
     "calls_that_are_given_up_have_an_ending",
     "cancelling_a_paused_run",
     "first_success_wins",

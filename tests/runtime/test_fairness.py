@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings, RouteDefinition
 from interlock.ports import ModelReply, ModelRequest
@@ -57,6 +58,7 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
         outbox=store,
         leaders=MemoryLeaders(store),
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=ManualClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock import Interlock, load_crew
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.errors import NotOwner, StoreFailed
 from interlock.ports import Model, ModelReply, ModelRequest
@@ -67,6 +68,7 @@ def memory_runner(store: MemoryStore, model: Model) -> Runner:
         outbox=store,
         leaders=MemoryLeaders(store),
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=ManualClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),

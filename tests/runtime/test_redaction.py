@@ -37,6 +37,7 @@ KEPT = {
     *(f"Reserved.{name}" for name in ("agent", "alerts", "call", "exceeded", "refused", "then", "what")),
     *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),
     *(f"ModelFailed.{name}" for name in ("agent", "call", "model", "reason")),
+    *("ModelCallLost.call", "ModelCallLost.agent", "ModelCallLost.model"),
     *("ToolReturned.call", "ToolOutcomeLost.call", "ApprovalNeeded.call", "TimerFired.timer"),
     *(f"ToolDecided.{name}" for name in ("approval", "by", "call", "verdict")),  # `by` was redacted when it was stored
     *("RunResumed.token", "InputExpired.token", "ParkRequested.by"),

@@ -11,8 +11,12 @@ import httpx2
 import pytest
 
 from tests.postgres import shared_schemas
+from tests.server.busy_provider import busy_provider
 from tests.server.process import PLAIN, Served, stream
 from tests.server.workers import CALLS_PER_RUN, Cluster, start
+
+# The clock of a server is known to the process within this.
+CLOCKS_DIFFER_S = 0.5
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -192,3 +196,50 @@ def test_a_private_run_is_left_to_the_command_that_began_it(cluster: Cluster) ->
         while len(status["processes"]) > 2:  # on PostgreSQL a process that was killed is found dead after 1.5 s
             status = json.loads(cluster.command("store", "status", "--json").stdout)
         assert (status["waiting"], sorted(each["is_worker"] for each in status["processes"])) == (1, [False, True])
+
+
+def test_calls_that_were_lost_with_a_killed_worker_count_in_budgets_and_handed_over_ones_do_not(
+    cluster: Cluster,
+) -> None:
+    """A worker is killed while it calls models, the next one is stopped between calls, a third one finishes."""
+    cluster.write_crew_with_budgets()
+    with cluster.serving("budgets.yaml") as served, asking(served) as client:
+        with cluster.working(script="slow.yaml") as first:
+            runs = set(start(client, 3, "budgets"))
+            called, seen = set(runs), events(client)
+            while called:
+                event = next(seen)
+                called -= {event["run"]} if event["type"] == "model.called" else set()
+            first.process.kill()
+            first.process.wait(60)
+        with cluster.working() as second:
+            assert second.stopped() == 0
+        with cluster.working():
+            finished(events(client), runs)
+        for run in runs:
+            stored = client.get(f"/v1/runs/{run}/events", params={"limit": 1000}).json()["events"]
+            (lost,) = [each for each in stored if each["type"] == "model.lost"]
+            (reserved,) = [each for each in stored if each["type"] == "budget.reserved"]
+            assert lost["usage"]["input_tokens"] == reserved["tokens"] > 0
+            assert client.get(f"/v1/runs/{run}").json()["usage"]["calls"] == 2
+    explained = cluster.command("runs", "explain", run).stdout
+    assert "a call of a was lost with its process and is made again" in explained
+
+
+def test_a_worker_waits_for_a_provider_that_told_another_worker_to_wait(cluster: Cluster) -> None:
+    with busy_provider(wait_s=10) as provider:
+        cluster.configure(f'[providers.busy]\nurl = "{provider.url}"\n')
+        cluster.write_crews_with_models("busy")
+        with (
+            cluster.serving() as served,
+            asking(served) as client,
+            cluster.working("one.yaml", "--only-crews", script=""),
+        ):
+            runs, seen = start(client, 1, "one"), events(client)
+            while next(seen)["type"] != "model.failed":
+                pass
+            with cluster.working("two.yaml", "--only-crews", script=""):
+                runs += start(client, 1, "two")
+                finished(events(client), set(runs))
+    (arrived_s,) = [at_s for model, at_s in provider.calls if model == "two"]
+    assert arrived_s > provider.wait_s - CLOCKS_DIFFER_S

@@ -87,6 +87,21 @@ replies:
   b: [{WORK}, {WORK}, "fine\\n[END]"]
 """
 CALLS_PER_RUN = 4
+CREW_WITH_MODEL = """\
+version: "2.0"
+name: NAME
+entry_point: a
+agents: [{id: a, model: "PROVIDER:NAME"}]
+routing: {signals: {a: [{signal: "[END]"}]}}
+"""
+CREW_WITH_BUDGETS = """\
+version: "2.0"
+name: budgets
+entry_point: a
+agents: [{id: a}]
+settings: {max_tokens_per_day: 1000000}
+routing: {signals: {a: [{signal: "[END]"}]}}
+"""
 
 
 class LedgerLine(NamedTuple):
@@ -157,6 +172,19 @@ class Cluster:
     def release_calls(self) -> None:
         (self.folder / "ledger.hold").unlink()
 
+    def write_crew_with_budgets(self) -> None:
+        """A crew of one model call, and a script with which that call takes longer than any test."""
+        (self.folder / "budgets.yaml").write_text(CREW_WITH_BUDGETS, "utf-8")
+        slow = 'replies:\n  a: [{text: "[END]", delay_seconds: 600}]\n'
+        (self.folder / "slow.yaml").write_text(slow, "utf-8")
+        (self.folder / "script.yaml").write_text('replies:\n  a: ["[END]"]\n', "utf-8")
+
+    def write_crews_with_models(self, provider: str) -> None:
+        """Crews of one call each, whose model of this provider has the name of the crew."""
+        for name in ("one", "two"):
+            text = CREW_WITH_MODEL.replace("NAME", name).replace("PROVIDER", provider)
+            (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
     def configure(self, toml: str) -> None:
         (self.folder / "interlock.toml").write_text(f'{PATIENT}{toml}\n[tools]\nmodules = ["cluster_tools"]\n', "utf-8")
 
@@ -187,16 +215,19 @@ class Cluster:
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Served]:
-        words = ("serve", "one.yaml", "two.yaml", "--no-drive", "--no-auth", "--port", "0", *options)
+        crews = [each for each in options if each.endswith(".yaml")] or ["one.yaml", "two.yaml"]
+        more = [each for each in options if each not in crews]
+        words = ("serve", *crews, "--no-drive", "--no-auth", "--port", "0", *more)
         with self._started(*words) as process:
             assert process.stdout is not None
-            lines = [process.stdout.readline().rstrip() for _ in range(3)]
+            lines = [process.stdout.readline().rstrip() for _ in range(1 + len(crews))]
             assert lines[0].startswith("interlock serves"), (self.folder / "log").read_text("utf-8")
             yield Served(self.folder, process, lines)
 
     @contextmanager
-    def working(self, *options: str, **environment: str) -> Iterator[Worker]:
-        with self._started("worker", "--script", "script.yaml", *options, **environment) as process:
+    def working(self, *options: str, script: str = "script.yaml", **environment: str) -> Iterator[Worker]:
+        words = ("--script", script) if script else ()
+        with self._started("worker", *words, *options, **environment) as process:
             assert process.stdout is not None
             line = process.stdout.readline().rstrip()
             assert line.startswith("interlock drives runs"), (self.folder / "log").read_text("utf-8")

@@ -35,6 +35,7 @@ from interlock.ports import AppendResult, AtomicWrites, Record, RunRow
 from interlock.runtime import broadcasts, commit, live_runs, replay
 from interlock.runtime.calls import reply_stream
 from interlock.runtime.calls.effects import EffectRunner
+from interlock.runtime.calls.reservations import Reservations
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.resumption import Resumption
 from interlock.runtime.live_runs import LiveRun, LiveRuns
@@ -47,6 +48,15 @@ PARKED_OFTEN = Faults(parked=0.5, crash=0.01, stalled=0)
 AWAY_OFTEN = Faults(hour_away=0.3, crash=0, stalled=0, store_away=0, store_unsure=0)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_lost_calls(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reservations, "lost_calls", lambda _self, _live: [])
+
+
+def counts_lost_calls_twice(patch: pytest.MonkeyPatch) -> None:
+    lost_calls = Reservations.lost_calls
+    patch.setattr(Reservations, "lost_calls", lambda self, live: 2 * lost_calls(self, live))
 
 
 def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:
@@ -372,4 +382,8 @@ BUGS_OF_TREES = (
     Planted(wakes_a_child_alone, ("every wait can be answered",)),
     Planted(forgets_what_children_cost, ("what children cost counts",)),
     Planted(tells_a_parent_too_late, ("every run comes to its end", "every wait can be answered")),
+)
+BUGS_OF_BUDGETS = (
+    Planted(forgets_lost_calls, ("what was lost is counted once",)),
+    Planted(counts_lost_calls_twice, ("what was lost is counted once",)),
 )

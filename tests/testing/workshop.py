@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from interlock.adapters.tools.python_tools import tool
 from interlock.crew.definition import (
     AgentBehavior,
@@ -55,6 +57,12 @@ WORKSHOP = CrewDefinition(
         "first": GroupDefinition(name="first", agents=("smith", "joiner"), wait_for_all=False, timeout_seconds=20),
     },
     settings=CrewSettings(signal_position="anywhere", max_handoffs=6, max_rounds=6, loop_window=0),
+)
+
+
+WORKSHOP_WITH_BUDGETS = msgspec.structs.replace(
+    WORKSHOP,
+    settings=msgspec.structs.replace(WORKSHOP.settings, max_tokens_per_run=10**8, max_tokens_per_day=10**9),
 )
 
 

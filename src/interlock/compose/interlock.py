@@ -28,7 +28,7 @@ from interlock.crew.definition import AgentDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, MessageGiven
 from interlock.errors import AlreadyResumed, NoSuchApproval, UsageError
 from interlock.ids import parent_of, root_of
-from interlock.ports import Observer, OpenQuestion
+from interlock.ports import ALL_RUNS, Observer, OpenQuestion
 from interlock.runtime.following import PublicEvent
 from interlock.runtime.fork import fork_run
 from interlock.runtime.orders import CANCEL, MESSAGE, message_body
@@ -52,7 +52,7 @@ class Interlock(OpenFolder):
         self._require_open()
         self.runner.observers = (*self.runner.observers, observer)
         if on_delta is not None:
-            self.runner.watchers.delta_listeners.append(on_delta)
+            self._opened.deltas.subscribe(ALL_RUNS, lambda delta: on_delta(delta.event))
 
     def registry_of_run(self, run_id: str) -> SignalRegistry | None:
         """The signals of the crew of a run, while this process drives it."""

@@ -129,6 +129,14 @@ class Models:
             return ""
         return agent.primary.name
 
+    def server_for(self, agent: AgentDefinition, run: str) -> str:
+        """The server that answers an agent; empty if a script or the host replies."""
+        given = self._resources.models_for(run)
+        agent = given.as_called(agent)
+        if agent.primary is None or agent.primary.provider == "scripted" or given.has(agent.primary.provider):
+            return ""
+        return agent.primary.server
+
     async def close(self) -> None:
         """Closes connections, which belong to the event loop that opened them; the next call opens new ones."""
         connections, self._connections = self._connections, {}

@@ -31,6 +31,15 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
 
 
+class ReserveAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """Reserve the room of a call again, because a lost try keeps the first. It is never refused, and not answered."""
+
+    key: str
+    agent: str
+    tokens: int
+    cost_micros: int
+
+
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     """Call the agent's model with shared history up to `history` and the turn so far.
 
@@ -184,6 +193,7 @@ class HandBackBroadcast(msgspec.Struct, frozen=True, kw_only=True):
 Effect = (
     Reserve
     | Settle
+    | ReserveAgain
     | CallModel
     | RunTool
     | CheckOutput

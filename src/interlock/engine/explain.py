@@ -22,6 +22,7 @@ from interlock.engine.events import (
     LimitReached,
     MessageSettled,
     ModelCalled,
+    ModelCallLost,
     ModelFailed,
     ModelReplied,
     Nudged,
@@ -84,7 +85,7 @@ def _explain_event(event: Event, after: Event | None) -> str:
             return _explain_decision(event, is_held=_is_question_of(after, event.agent))
         case SignalRejected():
             return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
-        case ModelCalled() | ModelFailed():
+        case ModelCalled() | ModelFailed() | ModelCallLost():
             return _explain_call(event)
         case Nudged():
             fault = f": {event.fault}" if event.fault else ""
@@ -178,7 +179,10 @@ def _explain_run_status(event: LimitReached | RunPaused | RunFinished) -> str:
     )
 
 
-def _explain_call(event: ModelCalled | ModelFailed) -> str:
+def _explain_call(event: ModelCalled | ModelFailed | ModelCallLost) -> str:
+    if isinstance(event, ModelCallLost):
+        tokens = f"{event.usage.input_tokens:,} tokens (estimated)"
+        return f"a call of {event.agent} was lost with its process and is made again; the lost one counts as {tokens}"
     if isinstance(event, ModelFailed):
         return f"model call of {event.agent} failed: {event.error}"
     return f"{event.agent} uses its backup {event.model}" if event.model else ""

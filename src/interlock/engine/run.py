@@ -36,6 +36,7 @@ from interlock.engine.events import (
     LimitReached,
     MailTaken,
     MessageGiven,
+    ModelCallLost,
     ModelFailed,
     ModelReplied,
     ParkRequested,
@@ -89,7 +90,14 @@ from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
 from interlock.engine.transition import Transition
 from interlock.engine.turns.approvals import on_approval_needed, on_tool_decided
 from interlock.engine.turns.hooks import on_hooks_decided, start_after_input_hooks
-from interlock.engine.turns.model_calls import ask_model, end_call, on_model_failed, on_reserved, retry_call
+from interlock.engine.turns.model_calls import (
+    ask_model,
+    end_call,
+    on_model_call_lost,
+    on_model_failed,
+    on_reserved,
+    retry_call,
+)
 from interlock.engine.turns.replies import on_model_replied
 from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, queue_side_turn, start_side_turns
 from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast, start_turn
@@ -214,7 +222,7 @@ def _record_stale(t: Transition, event: IncomingEvent) -> None:
 def _is_closed(t: Transition, event: IncomingEvent) -> bool:
     """Whether the subject of the event is closed."""
     match event:
-        case ModelReplied() | ModelFailed():
+        case ModelReplied() | ModelFailed() | ModelCallLost():
             t.caller = t.turn_calling(event.call, event.agent)
             return t.caller is None
         case Reserved():
@@ -338,6 +346,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     Reserved: on_reserved,
     ModelReplied: on_model_replied,
     ModelFailed: on_model_failed,
+    ModelCallLost: on_model_call_lost,
     ToolReturned: on_tool_returned,
     ToolOutcomeLost: on_tool_outcome_lost,
     TimerFired: _on_timer_fired,

@@ -36,13 +36,16 @@ class ReplyTooLarge(ModelRefused):
 
 
 class ModelUnavailable(PortError):
-    """The call failed and may succeed later; not before `retry_after_ms`, if the provider gives it."""
+    """The call failed and may succeed later; not before `retry_after_ms`, if the provider gives it.
+
+    `is_overloaded`: the provider has too many calls, so other calls are to wait too.
+    """
 
     code = "model-unavailable"
 
-    def __init__(self, message: str, *, retry_after_ms: int = 0) -> None:
+    def __init__(self, message: str, *, retry_after_ms: int = 0, is_overloaded: bool = False) -> None:
         super().__init__(message)
-        self.retry_after_ms = retry_after_ms
+        self.retry_after_ms, self.is_overloaded = retry_after_ms, is_overloaded
 
 
 class ReplyCutShort(ModelUnavailable):

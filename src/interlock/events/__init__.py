@@ -68,6 +68,7 @@ from interlock.events.turn_events import (
     ModelCancelledEvent,
     ModelDeltaEvent,
     ModelFailedEvent,
+    ModelLostEvent,
     ModelRepliedEvent,
     NudgedEvent,
     ReasoningDeltaEvent,
@@ -118,6 +119,7 @@ Event = (
     | ModelCancelledEvent
     | ModelDeltaEvent
     | ModelFailedEvent
+    | ModelLostEvent
     | ModelRepliedEvent
     | NudgedEvent
     | ParkRequestedEvent
@@ -180,6 +182,7 @@ __all__ = [  # noqa: RUF022 - plain order
     "ModelCancelledEvent",
     "ModelDeltaEvent",
     "ModelFailedEvent",
+    "ModelLostEvent",
     "ModelRepliedEvent",
     "NudgedEvent",
     "ParkRequestedEvent",

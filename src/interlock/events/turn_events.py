@@ -84,6 +84,15 @@ class ModelFailedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.failed
     usage: Usage
 
 
+class ModelLostEvent(StoredEvent, frozen=True, kw_only=True, tag="model.lost"):
+    """The process ended during a model call, which is made again. `usage` is an upper estimate of the lost try."""
+
+    call: str
+    agent: str
+    usage: Usage
+    model: str
+
+
 class ModelCancelledEvent(StoredEvent, frozen=True, kw_only=True, tag="model.cancelled"):
     """A model call was cancelled, because its run, group or task no longer needs it."""
 

@@ -8,7 +8,17 @@ Rule 3: foreign errors stop at the adapter. A port raises a `PortError` or one o
 from interlock.ports.approvals import StandingApprovals
 from interlock.ports.archive import Archive, SealedTree, Tombstone
 from interlock.ports.atomic_writes import NO_WRITES, AtomicWrites
-from interlock.ports.budgets import BudgetStore, Grant, Reservation, RunUsage, Settlement, UsageTotals
+from interlock.ports.budgets import (
+    BudgetStore,
+    Grant,
+    ProviderHold,
+    ProviderHolds,
+    Reservation,
+    RunBudgets,
+    RunUsage,
+    Settlement,
+    UsageTotals,
+)
 from interlock.ports.bus import (
     NO_BROADCASTS,
     Activity,
@@ -26,6 +36,7 @@ from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, Prompt
 from interlock.ports.observer import Observer
 from interlock.ports.outbox import PUT_OFF_MAX_MS, Outbox, OutgoingSignal
 from interlock.ports.outputs import NoValidator, OutputValidator
+from interlock.ports.processes.deltas import ALL_RUNS, Deltas, RunDelta
 from interlock.ports.processes.leaders import Leaders, Leadership
 from interlock.ports.processes.orders import NO_OWNER, OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.ports.processes.overview import LeaderEntry, Processes, ProcessLoad, StoreOverview
@@ -45,6 +56,7 @@ from interlock.ports.store import OpenedStore, Store
 from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
+    "ALL_RUNS",
     "NEWEST_FORMAT",
     "NO_BROADCASTS",
     "NO_CREW",
@@ -65,6 +77,7 @@ __all__ = [
     "CrewRef",
     "Delivery",
     "Delta",
+    "Deltas",
     "FolderCounts",
     "Grant",
     "IdempotencyStore",
@@ -91,6 +104,8 @@ __all__ = [
     "ProcessLoad",
     "Processes",
     "PromptMessage",
+    "ProviderHold",
+    "ProviderHolds",
     "PruneResult",
     "Questions",
     "ReasoningDelta",
@@ -98,6 +113,8 @@ __all__ = [
     "RecordFeed",
     "Reservation",
     "RunAccess",
+    "RunBudgets",
+    "RunDelta",
     "RunFormat",
     "RunOrder",
     "RunOwners",

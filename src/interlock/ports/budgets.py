@@ -1,4 +1,4 @@
-"""Budgets wider than a run: reservations, settlements and usage totals."""
+"""Budgets wider than a run: reservations, settlements, limits of providers and usage totals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -60,6 +60,32 @@ class BudgetStore(Protocol):
         `NotOwner` under a stale epoch: then another process has settled them.
         """
         ...
+
+
+class ProviderHold(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that takes no calls until a time by the clock of the store. `server` is `ModelRef.server`."""
+
+    server: str
+    until: int
+
+
+class ProviderHolds(Protocol):
+    """The providers that asked a process to wait, for all processes of the store."""
+
+    async def hold_provider(self, hold: ProviderHold, at: int) -> None:
+        """Holds calls to a provider back in all processes. A hold is never shortened; those over at `at` are removed.
+
+        Other processes are told of it under the topic `providers`.
+        """
+        ...
+
+    async def provider_holds(self, at: int) -> Sequence[ProviderHold]:
+        """The holds that are not over at `at`, by server."""
+        ...
+
+
+class RunBudgets(BudgetStore, ProviderHolds, Protocol):
+    """What limits the calls of runs beside their own files."""
 
 
 class RunUsage(msgspec.Struct, frozen=True, kw_only=True):

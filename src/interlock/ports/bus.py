@@ -11,8 +11,8 @@ from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
 from interlock.crew.definition import CrewDefinition
 
 # What another process has changed, for those who watch: broadcasts and deliveries, runs that can be claimed, orders for
-# runs, schedules; or anything.
-Topic = Literal["all", "bus", "claims", "orders", "schedules"]
+# runs, schedules, providers that take no calls; or anything.
+Topic = Literal["all", "bus", "claims", "orders", "schedules", "providers"]
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,11 +4,12 @@ from typing import NamedTuple, Protocol
 
 from interlock.ports.approvals import StandingApprovals
 from interlock.ports.archive import Archive
-from interlock.ports.budgets import BudgetStore, UsageTotals
+from interlock.ports.budgets import RunBudgets, UsageTotals
 from interlock.ports.bus import Bus
 from interlock.ports.clock import Clock
 from interlock.ports.journal import Journal, RecordFeed
 from interlock.ports.outbox import Outbox
+from interlock.ports.processes.deltas import Deltas
 from interlock.ports.processes.leaders import Leaders
 from interlock.ports.processes.orders import Orders
 from interlock.ports.processes.overview import Processes
@@ -26,7 +27,7 @@ class Store(
     SetAsides,
     Processes,
     Archive,
-    BudgetStore,
+    RunBudgets,
     UsageTotals,
     Outbox,
     Questions,
@@ -54,3 +55,4 @@ class OpenedStore(NamedTuple):
     bus: Bus
     leaders: Leaders
     clock: Clock
+    deltas: Deltas

@@ -102,6 +102,8 @@ class LiveRun:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         # Calls of models and tools that have begun, until their outcome is stored or in the inbox.
         self.begun: set[str] = set()
+        # Whether the last process may have begun calls that died with it; until they are counted.
+        self.lost_calls = False
         # When people were asked, in wall-clock time; the engine knows working time only.
         self.question_log = QuestionLog()
         self.open_tokens = _tokens(run)

@@ -131,7 +131,7 @@ class LiveRuns:
                 **which,
             )
             claimed = await self._owners.claim_some(request)
-            self._claimed.update((each.run, RunInBatch(each.epoch)) for each in claimed)
+            self._claimed.update((each.run, RunInBatch(each.epoch, each.owner_died)) for each in claimed)
         return claimed
 
     async def read_claimed(self, run_id: str) -> tuple[RunRow, Sequence[Record]]:
@@ -165,13 +165,14 @@ class LiveRuns:
             return claimed
         async with self._batch_lock:
             pass
-        return RunInBatch(await self._owners.claim(run_id))
+        claimed_now = await self._owners.claim(run_id)
+        return RunInBatch(claimed_now.epoch, claimed_now.owner_died)
 
     async def claim_run(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
         """Claims a run and replays its journal, with the crew that the run started with."""
         if crew is None:
             crew = await self._crews.of((await self._journal.row(run_id)).crew_sha)
-        epoch, read = await self._claim(run_id)
+        epoch, owner_died, read = await self._claim(run_id)
         try:
             if read is None:
                 require_known(await self._journal.row(run_id), self._knows)  # a claim in a batch asks for what is known
@@ -179,6 +180,7 @@ class LiveRuns:
             row = msgspec.structs.replace(row, epoch=epoch)
             run = replay_run(crew, run_id, records, self.table(crew, row.crew_sha))
             live = LiveRun(run, row, self._texts_of(run), self._owners.has_lease)
+            live.lost_calls = owner_died
             for record in records:
                 live.question_log.add_record(record)
         except BaseException:

@@ -18,16 +18,17 @@ from interlock.engine.run import RULES, Run
 from interlock.errors import NotOwner
 from interlock.messages.host_types import message_types
 from interlock.ports import (
-    BudgetStore,
     Bus,
     Clock,
     Delivery,
+    Deltas,
     Journal,
     Leaders,
     Observer,
     Orders,
     Outbox,
     Processes,
+    RunBudgets,
     RunOwners,
     RunRow,
     Toolbox,
@@ -60,6 +61,7 @@ from interlock.runtime.lifecycle.tracked_tasks import TrackedTasks
 from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
+from interlock.runtime.provider_holds import HeldProviders, ServerOf, server_of_agent
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.scheduler import BroadcastScheduler
@@ -85,10 +87,11 @@ class Runner:
         journal: Journal,
         owners: RunOwners,
         orders: Orders,
-        budgets: BudgetStore,
+        budgets: RunBudgets,
         outbox: Outbox,
         leaders: Leaders,
         bus: Bus,
+        deltas: Deltas,
         clock: Clock,
         model_for: ModelFor,
         toolbox: Toolbox,
@@ -96,6 +99,7 @@ class Runner:
         on_external: OnExternal | None = None,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
+        server_of: ServerOf = server_of_agent,
         policies: HostPolicies = NO_POLICIES,
         start_for: StartFor | None = None,
         listens: bool = True,
@@ -106,7 +110,8 @@ class Runner:
     ) -> None:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
-        self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers)
+        self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers, deltas)
+        self._held = HeldProviders(budgets, bus, clock, server_of)
         self._processes, self._formats, self._listens = processes, RunFormats(processes), listens
         self.work, self.host_hooks = work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
@@ -121,6 +126,7 @@ class Runner:
             costs=costs,
             policies=policies,
             hub=self.hub,
+            held=self._held,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)
@@ -213,7 +219,8 @@ class Runner:
         )
 
     async def __aenter__(self) -> "Runner":
-        self._ticking = [asyncio.create_task(self.timers.run())]
+        await self._held.start()
+        self._ticking = [asyncio.create_task(each) for each in (self.timers.run(), self._held.run())]
         if self._listens:
             self._ticking.append(asyncio.create_task(self.order_taker.run()))
             scheduler = BroadcastScheduler(self.hub, self.clock, self._delivery.deliver, self._delayed.is_held)
@@ -317,7 +324,7 @@ class Runner:
     async def _store_first_record(self, run: Run, row: RunRow, event: RunStarted) -> RunRow:
         return (await self.live_runs.begin_run(run, row, event)).row  # before its driver has changed it
 
-    # Answer, message, cancel
+    # Answer, message and cancel
 
     async def resume(
         self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, *, continues_parked: bool = True, order: str = ""

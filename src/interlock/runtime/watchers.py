@@ -6,7 +6,7 @@ Rule 2: a frame of a reply ends early with the reply, and with what else its run
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.to_plain import to_plain
 from interlock.ids import parent_of
-from interlock.ports import Record
+from interlock.ports import Deltas, Record, RunDelta
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.timers import Timers
 
@@ -152,6 +152,10 @@ class Watcher:
         else:
             self.missed = True
 
+    def on_delta_elsewhere(self, delta: RunDelta) -> None:
+        """Queues a piece that another process has sent."""
+        self.send_delta(delta.event, delta.seq, None)
+
     def send_delta(self, piece: PublicEvent, seq: int, reply: OpenReply | None) -> None:
         """Queues a piece, or drops it if the queue is full: the whole reply follows."""
         if self.queue.qsize() < QUEUE_MAX:
@@ -161,11 +165,10 @@ class Watcher:
 class Watchers:
     """The watchers of the runs of this process."""
 
-    def __init__(self, timers: Timers) -> None:
-        self._timers = timers
+    def __init__(self, timers: Timers, deltas: Deltas) -> None:
+        """`deltas` gets each piece of a reply and each line of progress, of every run, while somebody wants them."""
+        self._timers, self.deltas = timers, deltas
         self.by_run: dict[str, list[Watcher]] = {}
-        # Called with each piece of a reply and each line of progress, of every run.
-        self.delta_listeners: list[Callable[[PublicEvent], None]] = []
         # By run and call.
         self._open_replies: dict[tuple[str, str], OpenReply] = {}
         # By run, then by call.
@@ -193,7 +196,7 @@ class Watchers:
         frame = self._frames.get(live.id, _NO_FRAMES).get(call.key)
         if frame is not None and frame.kind == TEXT:
             frame.add(text)
-        elif self.by_run or self.delta_listeners:
+        elif self.by_run or self.deltas.wanted:
             self._begin_frame(_Frame(live, call, TEXT, reply), text)
 
     def on_reasoning(self, live: LiveRun, call: CallModel, text: str, takes_back: bool) -> None:
@@ -205,7 +208,7 @@ class Watchers:
             self._send_piece(live, piece, live.run.state.seq, self._open_replies.pop((live.id, call.key), None))
         elif frame is not None and frame.kind == REASONING:
             frame.add(text)
-        elif self.by_run or self.delta_listeners:
+        elif self.by_run or self.deltas.wanted:
             self._begin_frame(_Frame(live, call, REASONING, None), text)
 
     def _begin_frame(self, frame: _Frame, text: str) -> None:
@@ -253,8 +256,8 @@ class Watchers:
     def _send_piece(self, live: LiveRun, piece: PublicEvent, seq: int, reply: OpenReply | None = None) -> None:
         for watcher in self.of(live.id):
             watcher.send_delta(piece, seq, reply)
-        for listener in self.delta_listeners:
-            listener(piece)
+        if self.deltas.wanted:
+            self.deltas.publish(RunDelta(piece, seq))
 
     def on_reply_over(self, live: LiveRun, call: CallModel) -> None:
         """A model says no more: its reply is complete, or broke off."""

@@ -10,6 +10,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import (
     Event,
     ModelCalled,
+    ModelCallLost,
     ModelCancelled,
     ModelFailed,
     ModelReplied,
@@ -18,6 +19,7 @@ from interlock.engine.events import (
     RunStarted,
     ToolCalled,
     ToolReturned,
+    Usage,
 )
 from interlock.ports import StoredRecord
 from interlock.server.metrics import CALL_BUCKETS, Metrics, reason_group
@@ -82,6 +84,10 @@ class RunMetrics:
         match event:
             case ModelReplied() | ModelFailed():
                 self._count_model(stored, event)
+            case ModelCallLost():
+                crew, model = self._crew_and_model(stored.run, event.agent, event.model)
+                self._calls.add(crew, model, "lost")
+                self._count_usage(crew, model, event.usage)
             case ModelCancelled():
                 call = self._close_call(stored.run, event.call)
                 backup = call.name if call is not None else ""
@@ -102,13 +108,16 @@ class RunMetrics:
         self._calls.add(crew, model, "ok" if isinstance(event, ModelReplied) else "failed")
         if call is not None:
             self._seconds.add(max(0, stored.record.at - call.at) / 1000, crew, model)
-        self._tokens.add(crew, model, "input", by=event.usage.input_tokens)
-        self._tokens.add(crew, model, "output", by=event.usage.output_tokens)
-        self._cached.add(crew, model, "read", by=event.usage.cache_read_tokens)
-        self._cached.add(crew, model, "write", by=event.usage.cache_write_tokens)
-        self._reasoned.add(crew, model, by=event.usage.reasoning_tokens)
-        self._cost.add(crew, model, by=event.usage.cost_micros / MICROS)
-        self._unpriced.add(crew, model, by=event.usage.unpriced_calls)
+        self._count_usage(crew, model, event.usage)
+
+    def _count_usage(self, crew: str, model: str, usage: Usage) -> None:
+        self._tokens.add(crew, model, "input", by=usage.input_tokens)
+        self._tokens.add(crew, model, "output", by=usage.output_tokens)
+        self._cached.add(crew, model, "read", by=usage.cache_read_tokens)
+        self._cached.add(crew, model, "write", by=usage.cache_write_tokens)
+        self._reasoned.add(crew, model, by=usage.reasoning_tokens)
+        self._cost.add(crew, model, by=usage.cost_micros / MICROS)
+        self._unpriced.add(crew, model, by=usage.unpriced_calls)
 
     def _count_tool(self, run: str, event: ToolReturned) -> None:
         """The label of a tool. A model may call a tool that does not exist: such names are not labels."""

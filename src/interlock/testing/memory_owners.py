@@ -24,7 +24,7 @@ from interlock.testing.memory_storage import KeptSignal, MemoryProcess, SharedSt
 class MemoryOwners(MemoryProcess):
     """`Owners` and `SetAsides` in memory."""
 
-    async def claim(self, run: str) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
         self.require_open()
         return self._take(self._require_free(run))
 
@@ -36,7 +36,7 @@ class MemoryOwners(MemoryProcess):
             if self._can_claim(kept, request)
         ]
         chosen = in_fair_order(waiting, self._driven_runs(), request.weights)[: request.limit]
-        return [ClaimedRun(run=each.run, epoch=self._take(self._require_run(each.run))) for each in chosen]
+        return [self._take(self._require_run(each.run)) for each in chosen]
 
     def _driven_runs(self) -> Counter[tuple[str, str]]:
         kept = [each for each in self._shared_storage.runs.values() if each.owner in self._shared_storage.alive]
@@ -55,15 +55,15 @@ class MemoryOwners(MemoryProcess):
         aside = self._shared_storage.set_asides.get((run, self.owner))
         return aside is not None and aside.at <= at < aside.again_at
 
-    def _take(self, kept: StoredRun) -> int:
-        kept.owner = self.owner
+    def _take(self, kept: StoredRun) -> ClaimedRun:
+        owner_died, kept.owner = kept.owner not in ("", self.owner), self.owner
         kept.row = msgspec.structs.replace(kept.row, epoch=kept.row.epoch + 1)
-        return kept.row.epoch
+        return ClaimedRun(run=kept.row.run, epoch=kept.row.epoch, owner_died=owner_died)
 
     async def release(self, run: str) -> None:
         self.require_open()
         kept = self._shared_storage.runs.get(run)
-        if kept is not None and kept.owner == self.owner:
+        if kept is not None and kept.owner == self.owner and self.owner in self._shared_storage.alive:
             kept.owner = ""
 
     async def is_owned(self, run: str) -> bool:

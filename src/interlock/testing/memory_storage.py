@@ -106,6 +106,7 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     set_asides: dict[tuple[str, str], SetAside] = {}  # by run and owner
     leaders: dict[str, str] = {}  # the process that leads, by name
+    provider_holds: dict[str, int] = {}  # until when, by server
     leader_epochs: dict[str, int] = {}
     leader_waiters: list[asyncio.Future[None]] = []
     alive: set[str] = set()

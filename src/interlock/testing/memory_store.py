@@ -28,6 +28,7 @@ from interlock.ports import (
     AppendResult,
     AtomicWrites,
     Grant,
+    ProviderHold,
     Record,
     Reservation,
     RunRow,
@@ -74,6 +75,20 @@ class MemoryStore(MemoryOwners, MemoryProcesses, MemoryOutbox, MemoryArchive, Me
         if self._require_run(row.run).row.epoch != row.epoch:
             raise NotOwner(row.run)
         return self._spend(orders)
+
+    async def hold_provider(self, hold: ProviderHold, at: int) -> None:
+        self.require_open()
+        holds = self._shared_storage.provider_holds
+        for server in [server for server, until in holds.items() if until <= at]:
+            del holds[server]
+        if hold.until > holds.get(hold.server, 0):
+            holds[hold.server] = hold.until
+            self.bus.notify_change()
+
+    async def provider_holds(self, at: int) -> Sequence[ProviderHold]:
+        self.require_open()
+        holds = sorted(self._shared_storage.provider_holds.items())
+        return [ProviderHold(server=server, until=until) for server, until in holds if until > at]
 
     def has_lease(self) -> bool:
         return self.is_leased

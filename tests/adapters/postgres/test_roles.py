@@ -34,7 +34,7 @@ async def test_the_app_uses_the_store_and_cannot_change_a_record(logins: dict[st
         await store.create(a_row("r1"), started())
         await store.append(a_row("r1"), replied(3))
         await store.release("r1")
-        epoch = await store.claim("r1")
+        epoch = (await store.claim("r1")).epoch
         await store.append(a_row("r1", epoch=epoch), replied(4))
         assert len(await store.since(0)) == 3
         assert not [warning for warning in store.warnings if "superuser" in warning]

@@ -111,7 +111,7 @@ async def until_claimed(store: PostgresStore) -> None:
     async with asyncio.timeout(20):
         while not (claimed := await store.claim_some(request())):
             await asyncio.sleep(0.005)
-    assert claimed == [ClaimedRun(run="r1", epoch=1)]
+    assert claimed == [ClaimedRun(run="r1", epoch=1, owner_died=True)]
 
 
 async def test_a_silent_process_is_not_dead_while_its_session_lasts(postgres_url: str) -> None:
@@ -136,7 +136,7 @@ async def test_a_process_that_came_just_now_finds_nobody_dead(postgres_url: str)
         with pytest.raises(OwnedElsewhere):
             await other.claim("r1")
         make_older(other, "connected")
-        assert await other.claim("r1") == 1
+        assert (await other.claim("r1")).epoch == 1
 
 
 @pytest.mark.parametrize(("silent_s", "is_found"), [(5, False), (0, True)])
@@ -175,7 +175,7 @@ async def test_who_is_found_dead_learns_it_and_loses_everything(postgres_url: st
         make_older(zombie, "seen")
         make_older(other, "connected")
         await until(lambda: is_lock_free(zombie))
-        assert await other.claim("r1") == 1
+        assert (await other.claim("r1")).epoch == 1
         ways.is_cut = False
         await until(lambda: lost)
         assert lost == ["lost"]
@@ -245,7 +245,7 @@ async def test_a_process_that_cannot_write_gives_up_its_runs(
             await store.append(a_row(), replied(3))
         await until(lambda: lost)
         assert not store.has_lease()
-        assert await other.claim_some(request()) == [ClaimedRun(run="r1", epoch=1)]
+        assert await other.claim_some(request()) == [ClaimedRun(run="r1", epoch=1, owner_died=True)]
     finally:
         for each in (store, other):
             await each.close()
@@ -319,6 +319,7 @@ async def test_a_mistake_of_ours_ends_the_process_and_not_only_its_signs_of_life
 async def test_a_dead_process_claims_nothing_and_does_not_lead(postgres_url: str, change: str) -> None:
     async with two_stores(postgres_url) as (dead, other, _):
         await other.create(a_row(), started(), owned=False)
+        await dead.create(a_row("r2"), started())
         with connect(dead.address) as connection:
             connection.execute(change.encode(), (dead.session.id,))
             query = "select try_lead('upkeep', %s, 'one')"
@@ -326,7 +327,9 @@ async def test_a_dead_process_claims_nothing_and_does_not_lead(postgres_url: str
         assert await dead.claim_some(request()) == []
         with pytest.raises(NotOwner):
             await dead.claim("r1")
-        assert await other.claim("r1") == 1
+        assert (await other.claim("r1")).epoch == 1
+        await dead.release("r2")  # too late: its calls are lost
+        assert (await other.claim("r2")).owner_died
 
 
 async def test_a_process_that_was_away_when_its_store_was_moved_stores_nothing_in_it(postgres_url: str) -> None:
@@ -378,7 +381,7 @@ async def test_a_watcher_of_a_topic_is_told_of_it_and_not_of_records(postgres_ur
         await until(lambda: sorted(told[3:]) == ["all", "claims"])
         await other.create(a_row("r2"), started(), owned=False)
         await until(lambda: sorted(told[5:]) == ["all", "bus", "claims"])
-        epoch = await other.claim("r1")
+        epoch = (await other.claim("r1")).epoch
         await other.append(a_row(status="completed", epoch=epoch), replied(4))
         await until(lambda: sorted(told[8:]) == ["all", "bus"])  # a delivery may wait for the end of a run
         await other.release("r1")  # it is over: there is nothing to claim

@@ -63,7 +63,7 @@ async def test_what_is_appended_to_both_stores_is_sealed_alike(postgres_url: str
             await write_all(store)
         assert await postgres.export_tree("r1") == await sqlite.export_tree("r1")
         await postgres.release("r1")
-        epoch = await postgres.claim("r1")
+        epoch = (await postgres.claim("r1")).epoch
         await postgres.append(a_row(epoch=epoch), replied(6))
         await sqlite.append(a_row(), replied(6))
         assert list(await postgres.export_records("r1")) == list(await sqlite.export_records("r1"))

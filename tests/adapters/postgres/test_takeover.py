@@ -44,7 +44,7 @@ async def test_the_runs_of_a_killed_process_are_taken_over(postgres_url: str) ->
     try:
         with an_owner(postgres_url) as child:
             child.kill()
-            assert await claim_when_free(store) == ClaimedRun(run="r1", epoch=1)
+            assert await claim_when_free(store) == ClaimedRun(run="r1", epoch=1, owner_died=True)
         await store.append(a_row(epoch=1), replied(2))
     finally:
         await store.close()
@@ -55,7 +55,7 @@ async def test_a_stopped_process_that_wakes_after_its_time_has_lost_its_runs(pos
     try:
         with an_owner(postgres_url) as child:
             child.send_signal(signal.SIGSTOP)
-            assert await claim_when_free(store) == ClaimedRun(run="r1", epoch=1)
+            assert await claim_when_free(store) == ClaimedRun(run="r1", epoch=1, owner_died=True)
             await store.append(a_row(epoch=1), replied(2, "by the successor"))
             child.send_signal(signal.SIGCONT)
             assert child.stdout is not None

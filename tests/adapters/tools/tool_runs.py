@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
 from interlock.engine.state import RunState
@@ -44,6 +45,7 @@ def runner_with(toolbox: Toolbox, model: ScriptedModel, store: MemoryStore) -> R
         outbox=store,
         leaders=MemoryLeaders(store),
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=ManualClock(),
         model_for=lambda _crew, _agent, _run: model,
         toolbox=toolbox,

@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.errors import StoreBroken, StoreFailed
 from interlock.ports import ModelReply, ModelRequest
@@ -37,6 +38,7 @@ def runner_on(store: MemoryStore, clock: ManualClock, model: Slow | None = None,
         outbox=store,
         leaders=MemoryLeaders(store),
         bus=store.bus,
+        deltas=ProcessDeltas(),
         clock=clock,
         model_for=lambda _crew, _agent, _run: said,
         toolbox=PythonToolbox(()),

@@ -18,6 +18,7 @@ from interlock.engine.events import (
     ChildReturned,
     ChildWaits,
     MemoryWritten,
+    ModelCallLost,
     ModelReplied,
     RunResumed,
     RunStarted,
@@ -29,8 +30,8 @@ from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime.calls.external_signals import ExternalSender
 from interlock.testing import Answer, Faults, LawBroken, Simulation, ToolCall, simulate, simulate_many
 from tests.engine.test_random_runs import a_crew, is_a_sound_crew
-from tests.testing.simulated_bugs import BUGS, BUGS_OF_TREES, Planted
-from tests.testing.workshop import GUILD, TOOLS, WORKSHOP
+from tests.testing.simulated_bugs import BUGS, BUGS_OF_BUDGETS, BUGS_OF_TREES, Planted
+from tests.testing.workshop import GUILD, TOOLS, WORKSHOP, WORKSHOP_WITH_BUDGETS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SEEDS = 60
@@ -86,6 +87,12 @@ def test_crews_that_call_crews_keep_every_law_under_every_fault() -> None:
         assert any(isinstance(event, kind) for event in told), f"no seed led to {kind.__name__}"
 
 
+def test_calls_that_are_lost_with_their_process_are_counted_in_budgets() -> None:
+    done = simulate_many(WORKSHOP_WITH_BUDGETS, seeds=range(SEEDS), tools=TOOLS)
+    events = [event for simulation in done for record in simulation.records for event in record.events]
+    assert any(isinstance(event, ModelCallLost) for event in events)
+
+
 # A law that does not hold is found
 
 
@@ -95,6 +102,17 @@ def test_a_planted_bug_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatc
     found = []
     for seed in range(SEEDS):
         found += [violation.law for violation in workshop(seed, **planted.how).violations[:1]]
+        if found and found[-1] in planted.laws:
+            return
+    pytest.fail(f"{SEEDS} seeds did not find it; what they found is {found}")
+
+
+@pytest.mark.parametrize("planted", BUGS_OF_BUDGETS, ids=lambda planted: planted.bug.__name__)
+def test_a_planted_bug_of_budgets_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.bug(monkeypatch)
+    found = []
+    for seed in range(SEEDS):
+        found += [v.law for v in simulate(WORKSHOP_WITH_BUDGETS, seed=seed, tools=TOOLS).violations[:1]]
         if found and found[-1] in planted.laws:
             return
     pytest.fail(f"{SEEDS} seeds did not find it; what they found is {found}")

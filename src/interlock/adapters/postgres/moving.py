@@ -38,6 +38,7 @@ NOT_MOVED = {
     "heads": "set when all records are there",
     "active_counts": "counted from the active agents",
     "migrations": "those of this schema",
+    "provider_holds": "over within two minutes",
 }
 NOT_MOVED_COLUMNS = {
     "runs": {

@@ -19,6 +19,7 @@ from interlock.adapters.postgres.server_checks import read_settings, require_rea
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.adapters.postgres.tables.orders import PostgresOrders
 from interlock.adapters.postgres.writer import TransactionWork
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import StoreFailed
 from interlock.ports import (
@@ -59,6 +60,7 @@ def _with_parts(store: PostgresStore, clock: Clock) -> OpenedStore:
         bus=PostgresBus(store),
         leaders=PostgresLeaders(store),
         clock=clock,
+        deltas=ProcessDeltas(),
     )
 
 

@@ -21,6 +21,7 @@ from interlock.adapters.postgres.tables import questions
 from interlock.adapters.postgres.tables.approvals import PostgresApprovals
 from interlock.adapters.postgres.tables.counts import store_counts
 from interlock.adapters.postgres.tables.outbox import PostgresOutbox
+from interlock.adapters.postgres.tables.provider_holds import PostgresProviderHolds
 from interlock.adapters.postgres.tables.questions import PostgresQuestions
 from interlock.adapters.postgres.tables.schedules import PostgresSchedules
 from interlock.adapters.postgres.tables.server_tables import PostgresServerTables
@@ -54,6 +55,7 @@ class PostgresStore(
     PostgresUsage,
     PostgresSchedules,
     PostgresApprovals,
+    PostgresProviderHolds,
     PostgresStorage,
 ):
     """All ports of the kept data in a PostgreSQL database. An acknowledged record is as durable as its commits."""

@@ -37,6 +37,7 @@ from interlock.ports.moving import MOVED_BYTES_MAX, MOVED_ROWS_MAX, MovedRow, Mo
 NOT_MOVED = {
     "places": "an index of the records, made again",
     "bus_changes": "counts of changes in this folder",
+    "provider_holds": "over within two minutes",
 }
 NOT_MOVED_COLUMNS = {
     "runs": {"owner": "a process that is gone", "crc": "made again from the row"},

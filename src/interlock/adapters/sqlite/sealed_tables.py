@@ -221,6 +221,7 @@ _LEADERS_TABLE = SealedTable(columns=("name text primary key", "epoch integer no
 _RUN_FORMAT_TABLE = SealedTable(
     columns=("only_one integer primary key check (only_one = 1)", "rules integer not null", "format integer not null")
 )
+_PROVIDER_HOLDS_TABLE = SealedTable(columns=("server text primary key", "until integer not null"))
 
 SEALED_TABLES: dict[str, SealedTable] = {
     **_FIRST_SEALED_TABLES,
@@ -229,6 +230,7 @@ SEALED_TABLES: dict[str, SealedTable] = {
     "set_asides": _SET_ASIDES_TABLE,
     "leaders": _LEADERS_TABLE,
     "run_format": _RUN_FORMAT_TABLE,
+    "provider_holds": _PROVIDER_HOLDS_TABLE,
     "orders": _ORDERS_TABLE,
     "approvals": _APPROVALS_TABLE,
     "revoked_approvals": _REVOKED_APPROVALS_TABLE,
@@ -341,7 +343,7 @@ def _statements_with_columns(name: str, new: SealedTable, **added: str) -> Itera
 
 _UNTIL = "case when json_valid(cast(body as text)) then json_extract(cast(body as text), '$.until') else 0 end"
 
-# Several processes on one store: what a run needs, who sends a signal, deadlines by time, set-asides, leaders.
+# Several processes on one store: what a run needs, who sends a signal, deadlines by time, set-asides, leaders, waits.
 PROCESSES: Migration = (
     "027_processes",
     (
@@ -356,6 +358,7 @@ PROCESSES: Migration = (
         _create_statement("set_asides", _SET_ASIDES_TABLE),
         *_SET_ASIDES_TABLE.indexes,
         _create_statement("leaders", _LEADERS_TABLE),
+        _create_statement("provider_holds", _PROVIDER_HOLDS_TABLE),
     ),
 )
 

@@ -29,6 +29,7 @@ from interlock.adapters.sqlite.tables import question_rows
 from interlock.adapters.sqlite.tables.approvals import ApprovalTables
 from interlock.adapters.sqlite.tables.counts import folder_counts
 from interlock.adapters.sqlite.tables.outbox import OutboxTables
+from interlock.adapters.sqlite.tables.provider_holds import ProviderHoldTables
 from interlock.adapters.sqlite.tables.questions import QuestionTables
 from interlock.adapters.sqlite.tables.schedules import ScheduleTables
 from interlock.adapters.sqlite.tables.server_tables import ServerTables
@@ -64,6 +65,7 @@ class SqliteStore(
     UsageTables,
     ScheduleTables,
     ApprovalTables,
+    ProviderHoldTables,
 ):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 

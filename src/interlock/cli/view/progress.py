@@ -182,6 +182,9 @@ class Progress:
         else:
             self._end_call(event)
 
+    def _on_model_lost(self, event: Public) -> None:
+        self.usage += msgspec.convert(event["usage"], Usage) + Usage(calls=1)
+
     def _end_call(self, event: Public) -> None:
         self.work.pop((event["run"], event["call"]), None)
 
@@ -308,6 +311,7 @@ _ANY_RUN_HANDLERS: Mapping[str, EventHandler] = {
     "reasoning.delta": Progress._on_delta,
     "model.replied": Progress._on_model_replied,
     "model.failed": Progress._on_model_failed,
+    "model.lost": Progress._on_model_lost,
     "model.cancelled": Progress._end_call,
     "tool.called": Progress._on_tool_called,
     "tool.progress": Progress._on_tool_progress,

@@ -67,6 +67,8 @@ def _note_text(event: dict[str, Any], path: tuple[str, ...]) -> str:
     match event["type"]:
         case "model.failed":
             return _failure_note(event, path)
+        case "model.lost":
+            return f"{full_name(path, event['agent'])}: a model call was lost with its process, and is made again"
         case "tool.called" | "tool.returned":
             return _tool_note(event, path)
         case kind if kind in _MESSAGE_EVENTS:

@@ -12,6 +12,7 @@ from interlock.adapters.config.host_secrets import folder_secrets
 from interlock.adapters.files.data_folder import database_bytes, records_missing_in
 from interlock.adapters.files.served_folder import SERVER_KEY, ensure_server_key, hold_server_lock
 from interlock.adapters.files.view_keeper import ViewKeeper
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.sqlite import migrations
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.migrations import Connect
@@ -175,4 +176,4 @@ class SqliteFolder:
 
 def _home_with(store: SqliteStore, clock: Clock) -> OpenedHome:
     leaders = SqliteLeaders(store, clock)
-    return OpenedHome(store, SqliteOrders(store), SqliteBus(store), leaders, clock, ViewKeeper(store))
+    return OpenedHome(store, SqliteOrders(store), SqliteBus(store), leaders, clock, ProcessDeltas(), ViewKeeper(store))

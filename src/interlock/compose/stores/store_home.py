@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from interlock.errors import RecordsMissing
-from interlock.ports import Bus, Clock, Leaders, Orders, Store
+from interlock.ports import Bus, Clock, Deltas, Leaders, Orders, Store
 from interlock.ports.moving import MovableStore
 from interlock.ports.processes.storage import StoreStorage
 
@@ -48,6 +48,7 @@ class OpenedHome(NamedTuple):
     bus: Bus
     leaders: Leaders
     clock: Clock
+    deltas: Deltas
     views: Views | None = None
     is_read_only: bool = False
     lost: RecordsMissing | None = None

@@ -5,7 +5,7 @@ import msgspec
 from interlock.engine.budgets.inherited_limits import WAIT, WARN, Allowance
 from interlock.engine.budgets.limits import CallBound, has_room, micros
 from interlock.engine.budgets.shortages import Shortage, amount_text, owner_named_in, owner_of
-from interlock.engine.effects import AckInbox, Settle
+from interlock.engine.effects import AckInbox, ReserveAgain, Settle
 from interlock.engine.events import NO_USAGE, Reserved, Usage, Warned
 from interlock.engine.kinds import TimerKind
 from interlock.engine.state import Turn
@@ -24,6 +24,16 @@ def settle_reservation(t: Transition, turn: Turn, usage: Usage, before: Usage, *
     t.emit(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
     _warn_after_call(t, turn, before.cost_micros, usage)
     _clear_reservation(turn)
+
+
+def count_lost_call(t: Transition, turn: Turn, before: Usage) -> None:
+    """Settles a try that was lost with its process at its estimate, and reserves as much for the next try."""
+    if turn.reserved:
+        t.emit(Settle(key=turn.reserved, agent=turn.agent, usage=None))
+        turn.reserved = t.new_key()
+        held = {"tokens": turn.held_tokens, "cost_micros": turn.held_micros}
+        t.emit(ReserveAgain(key=turn.reserved, agent=turn.agent, **held))
+    _warn_of_run_cost(t, before.cost_micros)
 
 
 def cancel_call_and_reservation(t: Transition, turn: Turn) -> None:
@@ -194,6 +204,10 @@ def _warn_after_call(t: Transition, turn: Turn, cost_before: int, usage: Usage) 
         shown = turn.held_tokens if bound.what == "tokens" else turn.held_micros
         if used > bound.most >= shown:  # a larger prompt had its warning before the call
             t.record(Warned(code="budget-exceeded", message=f"a call of {turn.agent} went beyond {bound.name}"))
+    _warn_of_run_cost(t, cost_before)
+
+
+def _warn_of_run_cost(t: Transition, cost_before: int) -> None:
     most, share = t.settings.max_cost_per_run, t.settings.cost_alert_threshold
     if most is not None and share is not None and cost_before < micros(most * share) <= t.state.usage.cost_micros:
         t.record(Warned(code="budget-alert", message=f"{share:.0%} of max_cost_per_run is used"))

@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from interlock.engine.events import ChildReturned, ChildStarted, Event, ModelFailed, ModelReplied, Usage, WentStale
+from interlock.engine.events import (
+    ChildReturned,
+    ChildStarted,
+    Event,
+    ModelCallLost,
+    ModelFailed,
+    ModelReplied,
+    Usage,
+    WentStale,
+)
 
 ONE_CALL = Usage(calls=1)
 
@@ -20,7 +29,7 @@ def usage_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
 def add_usage(spent: dict[str, Usage], transition: Sequence[Event]) -> None:
     """Adds the cost of one transition."""
     incoming, *derived = transition
-    if isinstance(incoming, ModelReplied | ModelFailed) and not _is_stale(derived):
+    if isinstance(incoming, ModelReplied | ModelFailed | ModelCallLost) and not _is_stale(derived):
         spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
 
 

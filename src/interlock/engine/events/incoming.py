@@ -125,6 +125,18 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     usage: Usage = NO_USAGE
 
 
+class ModelCallLost(Incoming, frozen=True, kw_only=True, tag="model.lost"):
+    """The process that drove the run died before it recorded the reply to a call, and the call is made again.
+
+    The provider may have billed the lost try: `usage` is an upper estimate of it, the reservation of the call.
+    """
+
+    call: str
+    agent: str
+    usage: Usage
+    model: str = ""  # set if it was the agent's backup
+
+
 class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
     """The store's answer to a reservation: room for the call, or the limit that refused it and for how long.
 
@@ -308,6 +320,7 @@ IncomingEvent = (
     | Reserved
     | ModelReplied
     | ModelFailed
+    | ModelCallLost
     | ToolReturned
     | ToolOutcomeLost
     | TimerFired

@@ -5,6 +5,7 @@ from zlib import crc32
 from interlock.engine.budgets.shortages import stop_at_limit
 from interlock.engine.budgets.spending import (
     call_shortage,
+    count_lost_call,
     estimate_shortage,
     is_to_wait,
     release_reservation,
@@ -19,6 +20,7 @@ from interlock.engine.effects import CallModel, Reserve
 from interlock.engine.events import (
     LimitReached,
     ModelCalled,
+    ModelCallLost,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -182,6 +184,14 @@ def _count_call(before: Usage, usage: Usage) -> Usage:
         cost_micros=before.cost_micros + usage.cost_micros,
         unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
     )
+
+
+def on_model_call_lost(t: Transition, event: ModelCallLost) -> None:
+    """Counts a call that was lost with its process; the driver makes it again, under the same key."""
+    turn, before = t.caller, t.state.usage
+    assert turn is not None, "stale outcomes are rejected before"
+    t.state.usage = _count_call(before, event.usage)
+    count_lost_call(t, turn, before)
 
 
 def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:

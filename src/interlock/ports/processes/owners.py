@@ -29,17 +29,21 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that belongs to this process from now on, under this epoch."""
+    """A run that belongs to this process from now on, under this epoch.
+
+    `owner_died`: the last owner died, or lost its lease, and did not release the run. What it had begun is lost.
+    """
 
     run: str
     epoch: int
+    owner_died: bool = False
 
 
 class Owners(Protocol):
     """The owner of a run is the process that may append to it."""
 
-    async def claim(self, run: str) -> int:
-        """Makes this process the run's owner and returns the new epoch; `OwnedElsewhere` while another owner lives.
+    async def claim(self, run: str) -> ClaimedRun:
+        """Makes this process the run's owner, under a new epoch; `OwnedElsewhere` while another owner lives.
 
         It takes effect after all earlier writes of this process, also those whose caller was cancelled.
         """
@@ -61,7 +65,11 @@ class Owners(Protocol):
         ...
 
     async def release(self, run: str) -> None:
-        """Gives up a run: any process may claim it. Does nothing if this process does not own it."""
+        """Gives up a run: any process may claim it.
+
+        Does nothing if this process does not own it, or has lost its lease for good: then the run is that of a dead
+        owner, also if it was not claimed yet.
+        """
         ...
 
     async def is_owned(self, run: str) -> bool:

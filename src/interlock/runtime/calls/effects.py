@@ -15,6 +15,7 @@ from interlock.engine.effects import (
     HandBackBroadcast,
     PublishBroadcast,
     Reserve,
+    ReserveAgain,
     RunTool,
     SendExternalSignal,
     SetAlarm,
@@ -26,7 +27,7 @@ from interlock.engine.effects import (
 )
 from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, TimerFired, ToolOutcomeLost
 from interlock.errors import StoreFailed
-from interlock.ports import BudgetStore, Clock, Grant, Toolbox
+from interlock.ports import Clock, Grant, RunBudgets, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks
@@ -37,6 +38,7 @@ from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
 from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import STOPPING, LiveRun
+from interlock.runtime.provider_holds import HeldProviders
 from interlock.runtime.store_retry import retry_while_store_away
 from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import Watchers
@@ -66,12 +68,13 @@ class EffectRunner:
         model_for: ModelFor,
         toolbox: Toolbox,
         watchers: Watchers,
-        budgets: BudgetStore,
+        budgets: RunBudgets,
         calls_max: int,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
         policies: HostPolicies,
         hub: BroadcastHub,
+        held: HeldProviders,
     ) -> None:
         self._checks = checks = HookChecks(policies.hooks, OutputVerdicts(policies.outputs))
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
@@ -87,6 +90,7 @@ class EffectRunner:
             answer=self._answer,
             hook=hook,
             checks=checks,
+            held=held,
         )
         self.tool_calls = ToolCalls(
             toolbox=toolbox,
@@ -139,6 +143,7 @@ class EffectRunner:
                 self._apply_store_answer(live, effect, grants, claimed)
             case (
                 Settle()
+                | ReserveAgain()
                 | StoreApproval()
                 | SendExternalSignal()
                 | PublishBroadcast()

@@ -26,6 +26,7 @@ from interlock.runtime.calls.model_request import build_model_request, tokens_of
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_block, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall, Slots
+from interlock.runtime.provider_holds import HeldProviders
 
 # The model for an agent of a crew in a run.
 ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
@@ -61,7 +62,9 @@ class ModelCalls:
         answer: Answer,
         hook: Hook | None,
         checks: HookChecks,
+        held: HeldProviders,
     ) -> None:
+        self._held = held
         self._checks, self._outputs = checks, checks.outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._on_reply_over = on_delta, on_reply_over
@@ -134,8 +137,8 @@ class ModelCalls:
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             model = call.agent.primary or call.agent.id
-            if not self._slots.take_free():
-                await self._slots.wait()
+            if self._held.until or not self._slots.take_free():
+                await self._wait_for_turn(live, call)
             try:
                 live.require_lease()
                 live.begun.add(call.effect.key)
@@ -162,11 +165,20 @@ class ModelCalls:
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return self._failure_with_cost(live, call, error, said)
 
+    async def _wait_for_turn(self, live: LiveRun, call: PendingModelCall) -> None:
+        """Waits until the provider takes calls again, then takes a slot."""
+        if self._held.until:
+            await self._held.wait_until_free(live, call.agent)
+        if not self._slots.take_free():
+            await self._slots.wait()
+
     def _failure_with_cost(
         self, live: LiveRun, call: PendingModelCall, error: BaseException, said: list[str]
     ) -> ModelFailed:
         """The failure with what the provider counted, or else with an upper estimate for the pieces before it."""
         failed = _failure_of(call.effect, error)
+        if isinstance(error, ModelUnavailable) and error.is_overloaded:
+            self._held.on_overloaded(live, call.agent, failed.retry_after_ms)
         usage = error.usage if isinstance(error, PortError) else None
         if not (isinstance(usage, Usage) and usage.tokens):
             if not said:

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from interlock.engine.budgets.limits import cost_of, most_of_prompt
-from interlock.engine.effects import Effect, Reserve, Settle
-from interlock.engine.events import Reserved
+from interlock.engine.budgets.inherited_limits import WARN, WindowLimit
+from interlock.engine.budgets.limits import cost_of, most_of_prompt, with_cost
+from interlock.engine.effects import CallModel, Effect, Reserve, ReserveAgain, Settle
+from interlock.engine.events import ModelCallLost, Reserved, Usage
 from interlock.engine.prompt.conversation import UNSCALED
+from interlock.engine.state import turns_by
 from interlock.errors import RunError, StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
@@ -15,6 +17,9 @@ from interlock.runtime.calls.model_calls import Answer
 from interlock.runtime.calls.model_request import ordering_turn, tokens_of_tools, tool_schemas
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
+
+# A limit of this size is never reached: what is spent already is counted, and never refused.
+NEVER_REACHED = 2**62
 
 NO_GRANTS: Mapping[str, Grant] = {}
 
@@ -28,7 +33,7 @@ class Reservations:
 
     def budget_writes(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
         """The writes to shared budgets. The limits of a single call or run are not stored there."""
-        if not any(isinstance(effect, Reserve | Settle) for effect in effects):
+        if not any(isinstance(effect, Reserve | Settle | ReserveAgain) for effect in effects):
             return ()
         writes: list[Reservation | Settlement] = []
         for effect in effects:
@@ -36,6 +41,8 @@ class Reservations:
                 writes.append(self._reservation(live, effect, at))
             elif isinstance(effect, Settle):
                 writes.append(_settlement(live, effect, at))
+            elif isinstance(effect, ReserveAgain):
+                writes.append(_next_reservation(live, effect, at))
         return tuple(write for write in writes if live.run.budgets[write.agent].of_windows)
 
     def answer_reservation(self, live: LiveRun, effect: Reserve, grant: Grant | None) -> None:
@@ -52,6 +59,21 @@ class Reservations:
             live.fail(error)
         else:
             self._answer(live, _reservation_event(effect, order, grant))
+
+    def lost_calls(self, live: LiveRun) -> list[ModelCallLost]:
+        """The calls that the last process had reserved and may have begun; each is to be made again."""
+        calls = [effect for effect in live.run.outstanding_effects() if isinstance(effect, CallModel)]
+        return [event for call in calls if (event := self._lost_call(live, call)) is not None]
+
+    def _lost_call(self, live: LiveRun, call: CallModel) -> ModelCallLost | None:
+        turn = next(turn for turn in turns_by(live.run.state, call.agent) if turn.call == call.key)
+        if not turn.reserved:
+            return None
+        agent = live.run.budgets[call.agent].agent
+        asked = msgspec.structs.replace(agent, primary=agent.model(backup=turn.backup))
+        costs = cost_of if self._costs is None else self._costs(live.id)
+        usage = with_cost(asked, Usage(input_tokens=turn.held_tokens, cost_micros=turn.held_micros), costs)
+        return ModelCallLost(call=call.key, agent=call.agent, usage=usage, model=call.model)
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, ordering_turn(live.run.state, effect)
@@ -77,6 +99,23 @@ def grants_by_key(writes: Sequence[Reservation | Settlement], grants: Sequence[G
     """The grants of the store by the keys of their reservations."""
     keys = [write.key for write in writes if isinstance(write, Reservation)]
     return dict(zip(keys, grants, strict=True))
+
+
+def _next_reservation(live: LiveRun, effect: ReserveAgain, at: int) -> Reservation:
+    """The reservation of a call that is made again: it was granted already, so it is not refused and gives no alert."""
+    return Reservation(
+        key=live.key(effect.key),
+        crew=live.crew.name,
+        agent=effect.agent,
+        at=at,
+        tokens=effect.tokens,
+        cost_micros=effect.cost_micros,
+        limits=tuple(_unlimited(limit) for limit in live.run.budgets[effect.agent].of_windows if limit.window),
+    )
+
+
+def _unlimited(limit: WindowLimit) -> WindowLimit:
+    return msgspec.structs.replace(limit, most=NEVER_REACHED, alert=None, then=WARN)
 
 
 def _reservation_event(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:

@@ -8,12 +8,13 @@ from interlock.ports import Record, RunFormat, RunRow
 
 
 class RunInBatch(NamedTuple):
-    """A run that was claimed in a batch: its epoch, and its row and records once they were read.
+    """A run that was claimed in a batch: its epoch, whether its owner died, its row and records once they were read.
 
     They stay true while it is not driven: only its owner may append.
     """
 
     epoch: int
+    owner_died: bool
     read: tuple[RunRow, Sequence[Record]] | None = None
 
 

@@ -58,6 +58,10 @@ class FollowCursor:
             return sent
         return sent._replace(event={**event, "path": self._paths[run]})
 
+    def has_shown(self, run: str, seq: int) -> bool:
+        """Whether the events of a run up to this seq were shown."""
+        return self._seen.get(run, 0) >= seq
+
     def _is_next(self, sent: SequencedEvent) -> bool:
         """True if it is new. A piece is not after a later event of the journal: its reply may be among those."""
         run = sent.event["run"]
@@ -99,9 +103,10 @@ class Following:
             # It is opened before the journal is read, so that nothing is missed.
             with self._watchers.open_watcher(run_id) as watcher:
                 is_here = run_id in self._live_runs.drivers
-                events = self._live_events(cursor, watcher) if is_here else self._poll_events(cursor)
-                async for event in events:
-                    yield event
+                events = self._live_events(cursor, watcher) if is_here else self._poll_events(cursor, watcher)
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
             is_driven = not cursor.is_at_end and await self._is_driven(run_id)
 
     async def wait_until_settled_anywhere(self, run_id: str) -> None:
@@ -144,7 +149,7 @@ class Following:
             return False
         return any(each.is_worker for each in (await self._processes.overview()).processes)
 
-    async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[SequencedEvent]:
+    async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncGenerator[SequencedEvent]:
         """The events of a run that this process drives."""
         async for event in self._journal_events(cursor):
             yield event
@@ -158,15 +163,40 @@ class Following:
         async for event in self._journal_events(cursor, after=cursor.seq):
             yield event
 
-    async def _poll_events(self, cursor: FollowCursor) -> AsyncIterator[SequencedEvent]:
-        """The events of a run that rests, or that another process drives."""
-        is_driven = True
-        while is_driven:
-            is_driven = await self._is_driven_elsewhere(cursor.run)  # asked first, so that nothing after it is missed
+    async def _poll_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncGenerator[SequencedEvent]:
+        """The events of a run that rests, or that another process drives, with the pieces that arrive from there."""
+        is_driven, stop = True, self._watchers.deltas.subscribe(cursor.run, watcher.on_delta_elsewhere)
+        try:
+            while is_driven:
+                is_driven = await self._is_driven_elsewhere(cursor.run)  # asked first: nothing after it is missed
+                async for event in self._journal_events(cursor, position=cursor.position):
+                    yield event
+                if is_driven:
+                    async with aclosing(self._pieces_from_elsewhere(cursor, watcher)) as pieces:
+                        async for event in pieces:
+                            yield event
+        finally:
+            stop()
+
+    async def _pieces_from_elsewhere(self, cursor: FollowCursor, watcher: Watcher) -> AsyncGenerator[SequencedEvent]:
+        """The pieces that arrive until the journal is to be read again; what is stored is read there."""
+        alarm = asyncio.ensure_future(self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS))
+        try:
+            while (sent := await _next_before(alarm, watcher)) is not None:
+                if "seq" in sent.event or cursor.run in self._live_runs.drivers:  # this process drives it by now
+                    continue
+                async for event in self._events_before(cursor, sent):
+                    yield event
+                if (shown := await self._next_public_event(cursor, sent)) is not None:
+                    yield shown
+        finally:
+            alarm.cancel()
+
+    async def _events_before(self, cursor: FollowCursor, piece: SequencedEvent) -> AsyncIterator[SequencedEvent]:
+        """The stored events that a piece follows, if they were not shown yet."""
+        if not cursor.has_shown(piece.event["run"], piece.seq):
             async for event in self._journal_events(cursor, position=cursor.position):
                 yield event
-            if is_driven:
-                await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
 
     async def _journal_events(
         self, cursor: FollowCursor, *, after: int | None = None, position: int = 0
@@ -186,3 +216,13 @@ class Following:
             assert isinstance(started, RunStarted), "a run begins with run.started"
             cursor.record_path_of(run, started.path)
         return cursor.accept_event(sent)
+
+
+async def _next_before(alarm: "asyncio.Future[None]", watcher: Watcher) -> SequencedEvent | None:
+    """What a watcher gets next; None if the alarm is first, or the run has settled."""
+    getting = asyncio.ensure_future(watcher.queue.get())
+    try:
+        await asyncio.wait((getting, alarm), return_when=asyncio.FIRST_COMPLETED)
+        return getting.result() if getting.done() else None
+    finally:
+        getting.cancel()

@@ -95,6 +95,9 @@ class Parking:
             if run_id in self._live_runs.runs:
                 return []
             live = await self._live_runs.claim_run(run_id)
+            if not live.run.state.is_ending:
+                async with live.lock:
+                    await self._resumption.count_lost_calls(live)
             await self._live_runs.release_if_idle(live)
         return self._working_children(live.run.state) if not live.run.state.is_ending else []
 

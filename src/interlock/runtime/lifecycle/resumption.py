@@ -55,10 +55,23 @@ class Resumption:
         """Does the outstanding effects of a run that was just claimed, or releases the run."""
         if live.run.state.status is RunStatus.RUNNING:
             await self._hub.record_presence(live)
+            async with live.lock:
+                await self.count_lost_calls(live)
             self._effect_runner.report_lost_tools(live, live.run.outstanding_effects())
             self._live_runs.drive(live)
         else:
             await self._live_runs.release_if_idle(live)
+
+    async def count_lost_calls(self, live: LiveRun) -> None:
+        """Counts the calls that died with the last process, before they are made again. The caller holds `live.lock`.
+
+        Whether they had begun is not known: a process stores nothing between its order of a call and the reply.
+        """
+        if not live.lost_calls:
+            return
+        for event in self._effect_runner.reservations.lost_calls(live):
+            await self._committer.commit_event(live, event)
+        live.lost_calls = False
 
     async def continue_if_ending(self, live: LiveRun) -> bool:
         """Continues a run that was just claimed and is ending already; whether it was."""
@@ -78,13 +91,18 @@ class Resumption:
         """Stores that the run is parked. The caller holds `live.lock`."""
         state = live.run.state
         if state.status not in OVER and not state.is_ending and not state.parked:
+            await self.count_lost_calls(live)
             await self._committer.commit_event(live, ParkRequested(by=by))
 
-    def redo_outstanding_effects(self, live: LiveRun) -> None:
-        """Does again, for a run that was just claimed, all effects if it was running, else only stops of children."""
+    async def _redo_outstanding_effects(self, live: LiveRun) -> None:
+        """Does again, for a run that was just claimed, all effects if it was running, else only stops of children.
+
+        The caller holds `live.lock`.
+        """
         if live.run.state.status is not RunStatus.RUNNING:
             self.retry_child_cancellations(live)
         elif live.id not in self._live_runs.runs:
+            await self.count_lost_calls(live)
             self._effect_runner.report_lost_tools(live, live.run.outstanding_effects())
 
     def retry_child_cancellations(self, live: LiveRun) -> None:
@@ -100,7 +118,7 @@ class Resumption:
         parent = await self.wake_parent_or_release(live)
         if parent is not None and parent.run.state.parked:  # it does not work while its parent is parked
             await self.park(live, "caller")
-        self.redo_outstanding_effects(live)
+        await self._redo_outstanding_effects(live)
         return parent
 
     async def wake_parent_or_release(self, child: LiveRun) -> LiveRun | None:
@@ -131,7 +149,8 @@ class Resumption:
 
     async def _resume_parent(self, parent: LiveRun, child: LiveRun) -> None:
         above = await self._wake_parent(parent)
-        self.redo_outstanding_effects(parent)
+        async with parent.lock:
+            await self._redo_outstanding_effects(parent)
         if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
             async with parent.lock:
                 await self._committer.commit_event(parent, ChildContinues(call=key_of(child.id)))

@@ -19,6 +19,7 @@ from interlock.ports import ModelRequest, Record, SealedRecord
 from interlock.runtime.stored_crews import as_stored_form
 from interlock.testing.simulation.faults import Injected, Violation
 from interlock.testing.simulation.laws import outstanding_calls
+from interlock.testing.simulation.lost_calls import LostCalls
 from interlock.testing.simulation.random_model import THOUGHT, owner_of_thought
 from interlock.testing.simulation.run_model import Finding, RunModel
 from interlock.testing.simulation.simulated_loop import SimulatedLoop
@@ -42,6 +43,7 @@ class InvariantChecker:
         self._at_work: dict[str, set[tuple[str, str]]] = {}
         self.presence: list[str] = []
         self.active_calls: Counter[tuple[int, str]] = Counter()
+        self.lost_calls = LostCalls(self.runs)
         self.calls_made: Counter[tuple[int, str]] = Counter()  # the number of tries of each call
 
     @property
@@ -69,10 +71,15 @@ class InvariantChecker:
     def on_run_begun(self, run: str, crew_sha: str, process: int) -> None:
         if run not in self.runs:
             self.runs[run] = RunModel(self._crews[crew_sha], run)
-        self.runs[run].owner = process
+        self.on_run_claimed(run, process)
 
     def on_run_claimed(self, run: str, process: int) -> None:
         self.runs[run].owner = process
+        self.lost_calls.on_run_claimed(run, process)
+
+    def on_lease_ended(self, process: int) -> None:
+        """Notes what a process leaves behind that died, or that others may take for dead."""
+        self.lost_calls.on_lease_ended(process, self.calls_made)
 
     def on_committed(self, process: int, run: str, record: Record) -> None:
         self._report_findings(self.runs[run].check_commit(process, record, self._loop.now_ms))
@@ -107,6 +114,7 @@ class InvariantChecker:
         model = self.runs[run_of(key)]
         if process != model.owner:
             return
+        self._report_findings(self.lost_calls.check_call(model, key))
         if not model.ledger.was_ordered(key):
             self.report_violation(
                 "journal first, then act", f"{kind} call {key} is made, and the journal does not order it"

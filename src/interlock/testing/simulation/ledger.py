@@ -21,6 +21,7 @@ from interlock.engine.events import (
     MessageSent,
     MessageSettled,
     ModelCalled,
+    ModelCallLost,
     ModelCancelled,
     ModelFailed,
     ModelReplied,
@@ -57,6 +58,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
     tokens: dict[str, InputRequested] = {}
     answers: dict[str, Event] = {}
     cancelled: set[str] = set()  # cancelled model calls
+    lost_calls: Counter[str] = msgspec.field(default_factory=Counter)  # tries that are counted as lost, by call
     given: dict[str, str] = {}
     rounds: Counter[str] = msgspec.field(default_factory=Counter)
     nudges: Counter[tuple[str, bool]] = msgspec.field(default_factory=Counter)  # by agent, and whether for a value
@@ -131,6 +133,9 @@ class JournalTally(msgspec.Struct, kw_only=True):
                 self.answers[self.short_key(event.call)] = event
                 self.answers[self.first_key(event.call)] = event
                 self._add_reply(event)
+            case ModelCallLost():
+                self.lost_calls[self.short_key(event.call)] += 1
+                self.own_usage += event.usage + Usage(calls=1)
             case ModelCancelled():
                 self.cancelled.add(self.short_key(event.call))
             case RunResumed():

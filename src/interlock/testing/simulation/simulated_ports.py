@@ -26,6 +26,7 @@ from interlock.ports import (
     OrderOutcome,
     OrderReceipt,
     OutgoingSignal,
+    ProviderHold,
     ReasoningDelta,
     Record,
     Reservation,
@@ -107,6 +108,12 @@ class SimulatedStore:
         await self._cross_line("spend")
         return await self._memory.spend(row, orders)
 
+    async def hold_provider(self, hold: ProviderHold, at: int) -> None:
+        await self._memory.hold_provider(hold, at)
+
+    async def provider_holds(self, at: int) -> Sequence[ProviderHold]:
+        return await self._memory.provider_holds(at)
+
     async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         await self._cross_line("read")
         return await self._memory.signals_to_deliver(run)
@@ -146,11 +153,11 @@ class SimulatedStore:
         if self._gate.injector.is_store_away:
             raise StoreFailed("the store is away for an hour; try again")
 
-    async def claim(self, run: str) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
         await self._cross_line("claim")
-        epoch = await self._memory.claim(run)
+        claimed = await self._memory.claim(run)
         self._gate.checker.on_run_claimed(run, self._gate.number)
-        return epoch
+        return claimed
 
     async def claim_some(self, request: ClaimRequest) -> Sequence[ClaimedRun]:
         await self._cross_line("claim some")
@@ -177,6 +184,7 @@ class SimulatedStore:
     async def release(self, run: str) -> None:
         await self._cross_line("release")
         await self._memory.release(run)
+        self._gate.checker.lost_calls.on_run_released(run, self._gate.number)
 
     async def is_owned(self, run: str) -> bool:
         await self._cross_line("read")

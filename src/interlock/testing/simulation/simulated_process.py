@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.process_deltas import ProcessDeltas
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.adapters.value_types.output_validator import TypedOutputValidator, TypeFor
 from interlock.approvals.rules import ApprovalRules
@@ -108,6 +109,7 @@ class Process:
             outbox=self.store,
             leaders=MemoryLeaders(memory),
             bus=self.store.bus,
+            deltas=ProcessDeltas(),
             clock=self.clock,
             model_for=lambda crew, agent, _run: SimulatedModel(self, plan.model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, plan.tools),
@@ -159,6 +161,7 @@ class Process:
         self.checker.record_fault(f"process {self.number} dies: {where}")
         self.is_dead = self.lane.is_stopped = True
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
         self.died.set_result(None)
 
     def stall(self) -> None:
@@ -166,6 +169,7 @@ class Process:
         self.checker.record_fault(f"process {self.number} stands still")
         self.lane.is_stopped = True
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
 
     def lose_lease(self) -> None:
         """Ends the lease: the process notices at once, and others may claim its runs from now on."""
@@ -173,6 +177,7 @@ class Process:
         self.is_fenced = True
         self.call_inside(self.memory.lose_lease)
         self.memory.expire()
+        self.checker.on_lease_ended(self.number)
 
     def resume(self) -> None:
         self.checker.record_fault(f"process {self.number} comes back")

@@ -55,7 +55,7 @@ class Folder:
 
     async def claim(self, of: int, run: str) -> None:
         await self.stores[1 - of].release(run)
-        epoch = await self.stores[of].claim(run)
+        epoch = (await self.stores[of].claim(run)).epoch
         self.rows[run] = msgspec.structs.replace(self.rows[run], epoch=epoch)
 
     async def contents(self) -> list[tuple[int, Broadcast]]:

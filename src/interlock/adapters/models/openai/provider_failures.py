@@ -21,6 +21,8 @@ from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTo
 RETRY_AFTER_MAX_MS = 86_400_000
 
 TOO_MANY = 429
+# With Retry-After these are about all calls, not about one.
+OVERLOADED = (TOO_MANY, 503, 529)
 MAY_PASS = (408, 409, 425, TOO_MANY)
 # The statuses of servers for a request with unsupported fields.
 WRONG_REQUEST = (400, 422, 501)
@@ -61,7 +63,7 @@ def failure_of(
     if said.code in QUOTA_CODES:
         return ModelRefused(message)
     if _is_transient(status, said.code):
-        return ModelUnavailable(message, retry_after_ms=retry_after_ms)
+        return ModelUnavailable(message, retry_after_ms=retry_after_ms, is_overloaded=status in OVERLOADED)
     return ModelRefused(message + (_advice(server, status) or (advice if status in WRONG_REQUEST else "")))
 
 

@@ -167,6 +167,9 @@ create table asides (
     primary key (run, owner)
 );
 
+-- Providers that asked a process to wait: no process calls them until then.
+create table provider_holds (server text collate "C" primary key, until bigint not null);
+
 create table crews (sha text collate "C" primary key, body bytea not null);
 
 create table tombstones (

@@ -86,11 +86,11 @@ $$;
 
 -- Claims runs that wait for a driver, in the order that the port `Owners` tells: runs that are driven
 -- already count as turns, and a turn counts less with the weight of its organization. Owners that are dead are marked
--- first.
+-- first. `owner_died` tells a run that its owner left behind from one that was released.
 create function claim_runs(
     p_me bigint, p_limit bigint, p_rules bigint, p_format bigint, p_at bigint, p_crews text[], p_organizations text[],
     p_driven text[], p_weights jsonb
-) returns table (run text, epoch bigint, link bytea)
+) returns table (run text, epoch bigint, link bytea, owner_died boolean)
 language plpgsql set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -142,17 +142,18 @@ begin
         from (select * from of_organization order by turn, oldest limit p_limit) first_ones;
     return query
         with free as (
-            select number from runs where number = any (chosen)
+            select number, owner is not null and owner <> p_me as owner_died from runs where number = any (chosen)
                 and (owner is null or owner = p_me or not exists (select 1 from owners where id = runs.owner and not gone))
             for update skip locked
         ), changed as (
             update runs set owner = p_me, epoch = epoch + 1 from free where runs.number = free.number
-            returning runs.number, runs.run, runs.epoch, runs.link
+            returning runs.number, runs.run, runs.epoch, runs.link, free.owner_died
         )
-        select run, epoch, link from changed order by array_position(chosen, number);
+        select run, epoch, link, owner_died from changed order by array_position(chosen, number);
 end
 $$;
 
+-- A process that was found dead releases nothing: the runs that it left behind are to be known as such.
 -- A damaged row stays as it is: a change would give it a crc that matches.
 create function release_runs(p_runs text[], p_me bigint) returns void
 language plpgsql set search_path from current as $$
@@ -161,7 +162,7 @@ declare
     words text;
 begin
     with changed as (
-        update runs set owner = null where run = any (p_runs) and owner = p_me
+        update runs set owner = null where run = any (p_runs) and owner = p_me and is_listed(p_me)
             and (select intact from run_rows where run_rows.number = runs.number)
         returning run, status = 'running' or reason = 'set_aside' as waits
     )

@@ -19,7 +19,9 @@ from interlock.ports import ClaimedRun, ClaimRequest, Leadership
 # How often a process that waits to lead asks again. A leader that leaves wakes the others at once.
 LEAD_AGAIN_S = 1.0
 
-_CLAIM_SOME = "select run, epoch, link from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s)"
+_CLAIM_SOME = (
+    "select run, epoch, link, owner_died from claim_runs(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s)"
+)
 
 
 class PostgresOwners(PostgresAppends):
@@ -38,8 +40,8 @@ class PostgresOwners(PostgresAppends):
         """Calls back when another process has found this one dead, which is final."""
         self.session.on_lost(callback)
 
-    async def claim(self, run: str) -> int:
-        def work(connection: PostgresConnection) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
+        def work(connection: PostgresConnection) -> ClaimedRun:
             query = "select outcome, epoch, link, owner from claim_run(%s, %s)"
             found = connection.execute(query, (run, self.session.id), binary=True).fetchone()
             assert found is not None, "the function answers"
@@ -49,7 +51,7 @@ class PostgresOwners(PostgresAppends):
             if outcome != "done":
                 raise run_refusal(run, outcome)
             self.links.put(run, link)
-            return int(epoch)
+            return ClaimedRun(run=run, epoch=epoch, owner_died=owner not in (None, self.session.id))
 
         return await self.write_statement(f"claim run '{run}'", work)
 
@@ -61,9 +63,9 @@ class PostgresOwners(PostgresAppends):
                 Jsonb(dict(request.weights)),
             )
             found = connection.execute(_CLAIM_SOME, values, binary=True).fetchall()
-            for run, _, link in found:
+            for run, _, link, _ in found:
                 self.links.put(run, link)
-            return [ClaimedRun(run=run, epoch=epoch) for run, epoch, _ in found]
+            return [ClaimedRun(run=run, epoch=epoch, owner_died=died) for run, epoch, _, died in found]
 
         return await self.write_statement("claim runs", work)
 

@@ -103,10 +103,9 @@ def claim_each(
         if len(claimed) == limit:
             break
         try:
-            epoch = run_rows.claim(connection, cache, run=each.run, owner=owner, folder=folder)
+            claimed.append(run_rows.claim(connection, cache, run=each.run, owner=owner, folder=folder))
         except DamagedRun:  # it is reported to those who read it, and must not hide the others
             continue
-        claimed.append(ClaimedRun(run=each.run, epoch=epoch))
     return claimed
 
 

@@ -18,7 +18,7 @@ from interlock.ports import ClaimedRun, ClaimRequest, SetAside
 class OwnerTables(Database):
     """`Owners` and `SetAsides`, as a part of a store."""
 
-    async def claim(self, run: str) -> int:
+    async def claim(self, run: str) -> ClaimedRun:
         work = partial(run_rows.claim, run=run, owner=self.owner, folder=self.folder)
         return await self.write(f"claim run '{run}'", work)
 

@@ -41,7 +41,7 @@ from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.bus_rules import require_queued
 from interlock.adapters.store_rules.record_format import Tip
 from interlock.errors import OwnedElsewhere, RunExists
-from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, ClaimedRun, Record, RunRow
 
 INSERT_RECORD = "insert into records (run, seq, crc, link, presence, body) values (?, ?, ?, ?, ?, ?)"
 # The run of the row is null, which the table refuses, unless the fence holds. A subquery in place of a select from the
@@ -199,16 +199,17 @@ def insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str
     return head_of(number, values)
 
 
-def claim(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner: str, folder: Path) -> int:
+def claim(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner: str, folder: Path) -> ClaimedRun:
     found = read_run_head(connection, run)
     require_claimable(found, owner, folder)
-    if found.owner not in ("", owner):  # its process is dead: a damaged record among its last ones must not go unseen
+    owner_died = found.owner not in ("", owner)
+    if owner_died:  # a damaged record among its last ones must not go unseen
         fill_tail(connection, cache)
         found = read_run_head(connection, run)
     epoch = found.epoch + 1
     cache.forget_run(run)
     cache.put_head(run, LiveHead(_set_owner(connection, found, owner, epoch), found.as_row()))
-    return epoch
+    return ClaimedRun(run=run, epoch=epoch, owner_died=owner_died)
 
 
 def release(connection: sqlite3.Connection, cache: WriterCache, *, run: str, owner: str) -> None:
