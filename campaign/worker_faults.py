@@ -159,6 +159,24 @@ def end_server(trial: Trial, how: signal.Signals, away_s: float) -> None:
     trial.cluster.release_calls()
     time.sleep(away_s)
     trial.postgres.start()
+    plan_and_finish(trial)
+
+
+def end_server_of_leader(trial: Trial, how: signal.Signals, away_s: float) -> None:
+    """The only worker leads, and leads again: a schedule that was due meanwhile fires, and so does a later one."""
+    trial.wait_for_leader(trial.start_worker())
+    trial.plan_run(away_s / 2)
+    trial.postgres.stop(how)
+    time.sleep(away_s)
+    trial.postgres.start()
+    trial.wait_for_planned(1)
+    plan_and_finish(trial)
+
+
+def plan_and_finish(trial: Trial) -> None:
+    """After an outage a process leads, so schedules fire; and all runs end."""
+    trial.plan_run(0.5)
+    trial.wait_for_planned(1)
     trial.wait_until_finished()
 
 
@@ -172,7 +190,7 @@ def fail_over(trial: Trial, standby: Standby) -> None:
     trial.postgres.stop(signal.SIGKILL)
     trial.cluster.release_calls()
     standby.promote()
-    trial.wait_until_finished()
+    plan_and_finish(trial)
 
 
 # The way to the server

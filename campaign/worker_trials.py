@@ -83,6 +83,24 @@ class Trial:
         self.runs += made
         return made
 
+    def wait_for_leader(self, worker: Worker) -> None:
+        """Waits until this worker does what one process does for all."""
+        query = "select 1 from leaders join owners on owners.id = owner where name = 'upkeep' and pid = %s"
+        self.wait_for(lambda: bool(self.query(query, worker.pid)), "the leadership of the worker")
+
+    def plan_run(self, in_s: float) -> None:
+        """A run that the leader of upkeep starts, in so many seconds."""
+        due = {"crew": "one", "input": "planned", "at": int((time.time() + in_s) * 1000)}
+        self.wait_for(lambda: self.client.post("/v1/schedules", json=due).status_code == 201, "a schedule")
+
+    def wait_for_planned(self, count: int) -> None:
+        """Waits until so many planned runs have begun; the judge asks for them as for all others."""
+        query = "select run from runs where run <> all (%s)"
+        self.wait_for(
+            lambda: len(self.query(query, self.runs)) >= count, f"{count} runs of schedules, begun by a leader"
+        )
+        self.runs += [run for (run,) in self.query(query, self.runs)]
+
     def start_worker(self, *options: str, **environment: str) -> Worker:
         return self._ends.enter_context(self.cluster.working(*options, **environment))
 

@@ -72,6 +72,9 @@ def cases_of_servers() -> Iterator[Case]:
     for how, away_s in ((signal.SIGKILL, 0.5), (signal.SIGQUIT, 1.0), (signal.SIGINT, 1.0), (signal.SIGKILL, 6.0)):
         name = f"PostgreSQL ended by {how.name}, away {away_s:g} s"
         yield Case(name, partial(faults.end_server, how=how, away_s=away_s))
+    for how, away_s in ((signal.SIGQUIT, 4.0), (signal.SIGKILL, 0.5)):
+        name = f"PostgreSQL ended by {how.name} under the only leader, away {away_s:g} s"
+        yield Case(name, partial(faults.end_server_of_leader, how=how, away_s=away_s))
 
 
 def play(postgres: Cluster, folder: Path, case: Case, store: str = "") -> Outcome:
@@ -144,7 +147,8 @@ def page(rounds: int, outcomes: list[Outcome]) -> str:
         "A server that drives nothing and workers, real processes on PostgreSQL. Each call of the tool is synced to a"
         " ledger. After each fault: nothing that was stored is gone or another, no call with a stored outcome is made"
         " again, at most one call of a run is repeated per worker that died or stood still, none if only PostgreSQL or"
-        " connections failed and the workers kept their lease, and the doctor replays every journal.",
+        " connections failed and the workers kept their lease, and the doctor replays every journal. After PostgreSQL"
+        " was away a process leads again: schedules start their runs.",
         table(("fault", "trials", "runs", "calls made again", "take-over, p99", "laws broken"), rows_of(outcomes)),
         "\n".join(verdicts),
         *(["## Faults", "\n".join(f"- {fault.trial}: {fault.text}" for fault in wrong[:SHOWN_MAX])] if wrong else []),

@@ -76,3 +76,15 @@ async def test_claims_end_with_their_process_and_count_as_waiting(place: Place, 
         for each in range(limit):
             await store.release(f"r{each + 1}")
         assert (await store.overview()).waiting == 2
+
+
+async def test_a_private_run_without_a_driver_waits_for_no_worker_and_is_named(place: Place) -> None:
+    async with place.opened() as store:
+        await add_unowned(store, "r1", updated_at=70)
+        await add_unowned(store, "r2", "r3", "r2~1", private=True, updated_at=50)
+        await add_unowned(store, "r4", private=True, status="paused", reason="question", updated_at=20)
+        await store.claim("r3")
+        seen = await store.overview()
+        assert (seen.waiting, seen.oldest_waiting_at, seen.private_undriven) == (1, 70, ("r2",))
+        mine = next(each for each in seen.processes if each.owner == store.owner)
+        assert mine.runs == 1

@@ -243,3 +243,39 @@ def test_a_worker_waits_for_a_provider_that_told_another_worker_to_wait(cluster:
                 finished(events(client), set(runs))
     (arrived_s,) = [at_s for model, at_s in provider.calls if model == "two"]
     assert arrived_s > provider.wait_s - CLOCKS_DIFFER_S
+
+
+def read_whole(client: httpx2.Client, path: str, count: int | None, last: str = "0") -> list[tuple[str, str]]:
+    """Ids and data of the events of a stream: so many, or all of them to its end."""
+    found = []
+    for event in stream(client, path, last):
+        if "event" not in event:  # the reason of the end
+            found.append((event["id"], event["data"]))
+        if len(found) == count:
+            break
+    return found
+
+
+def test_a_stream_continues_at_another_server_with_exactly_the_rest(tmp_path: Path) -> None:
+    with shared_schemas().borrow() as url:
+        cluster = Cluster(tmp_path, url)
+        with cluster.serving() as one, cluster.serving() as two, asking(one) as first, asking(two) as second:
+            with cluster.working():
+                runs = start(first, 2) + start(second, 1)
+                path = f"/v1/runs/{runs[0]}/events"
+                cluster.hold_calls()
+                seen = read_whole(first, path, 3)
+                cluster.release_calls()
+                seen += read_whole(second, path, None, seen[-1][0])  # the run continues meanwhile
+                assert set(finished(events(second), set(runs))) == set(runs)
+            assert seen == read_whole(first, path, None) == read_whole(second, path, None)
+            assert len({each for each, _ in seen}) == len(seen) > 10
+            everything = "/v1/engine/events"
+            count = sum(len(read_whole(first, f"/v1/runs/{run}/events", None)) for run in runs)
+            whole = read_whole(first, everything, count)
+            assert read_whole(second, everything, count) == whole and {*seen} < {*whole}
+            for n, (last, _) in enumerate(whole[:-1]):
+                rest = whole[n + 1 :]
+                assert read_whole((first, second)[n % 2], everything, len(rest), last) == rest
+            for n, (last, _) in enumerate(seen[:-1]):
+                assert read_whole((second, first)[n % 2], path, None, last) == seen[n + 1 :]

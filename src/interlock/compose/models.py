@@ -75,23 +75,23 @@ class Models:
         raise ModelRefused(f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}")
 
     def require_reachable(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
-        """Refuses a crew whose models have no address or no key here; the run stays as it was."""
+        """Refuses a crew whose models have no address or no key here."""
         for agent, model in self._server_models(crew, self._resources.models_for(run)):
             try:
                 self._require(model)
             except ModelRefused as refusal:
-                stays = "" if is_new else _run_stays_note(run)
-                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+                whose = "" if is_new else _run_note(run)
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{whose}") from refusal
             for fault in faults_for_agent(crew, agent, model, self._providers):  # --model may name another one
-                stays = "" if is_new else _run_stays_note(run)
-                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {fault.message}; {fault.fix}{stays}")
+                whose = "" if is_new else _run_note(run)
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {fault.message}; {fault.fix}{whose}")
 
     def require_named(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
-        """Refuses a crew with an agent that has no model; the run stays as it was."""
+        """Refuses a crew with an agent that has no model."""
         given = self._resources.models_for(run)
         for agent in crew.agents:
             if given.as_called(agent).primary is None and not given.has(""):
-                how = NO_MODEL if is_new else f"{NO_MODEL_NOW}{_run_stays_note(run)}"
+                how = NO_MODEL if is_new else f"{NO_MODEL_NOW}{_run_note(run)}"
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {how}")
 
     def costs(self, run: str) -> CostOf:
@@ -199,8 +199,8 @@ class Models:
         return self._scripts[file]
 
 
-def _run_stays_note(run: str) -> str:
-    return f"; run '{run}' stays as it was" if run else ""
+def _run_note(run: str) -> str:
+    return f" (for run '{run}')" if run else ""
 
 
 def model_named(named: str, providers: Providers | None = None) -> ModelRef:

@@ -171,6 +171,7 @@ class OpenFolder:
         self._known.add(*self.home.secrets())
         self._stack.enter_context(redact_logs(self._known))
         self._opened = opened = await self._open_store()
+        self._known.add(*self.home.secrets())  # also those that the driver found by itself
         self.clock = opened.clock
         self._stack.push_async_callback(opened.close)
         self.store = store = opened.store

@@ -127,15 +127,14 @@ def require_no_key(crew: CrewDefinition, keys: KnownSecrets) -> None:
 
 
 def require_tools(crew: CrewDefinition, names: Sequence[str], run: str = "", *, has_file: bool = True) -> None:
-    """Refuses a crew that names tools which this host does not have; the run stays as it was."""
+    """Refuses a crew that names tools which this host does not have."""
     missing = list(dict.fromkeys(_missing_tools(crew, names)))
     if missing:
         subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
-        stays = "; the run stays as it was" if run else ""
         file = "interlock.toml" if has_file else "interlock.toml (none was found here; --config FILE names one)"
         raise UsageError(
             f"{subject} needs tools that this host does not have: {', '.join(missing)}; "
-            f"name their modules under [tools] in {file}, or give them as tools{stays}"
+            f"name their modules under [tools] in {file}, or give them as tools"
         )
 
 
@@ -164,7 +163,7 @@ class ToolCheck(Protocol):
 
 
 class Preflight:
-    """Refuses crews whose models or tools this process does not have. The run stays as it was.
+    """Refuses crews whose models or tools this process does not have.
 
     A process that drives no run needs none of them.
     """

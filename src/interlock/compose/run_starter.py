@@ -168,7 +168,9 @@ class RunStarter:
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
-        await self._admission.require_room(crew.settings.organization)
+        needs = self._resources.needs_of(run_id, form.crew, form.sha)
+        if not (needs.is_private or self._runner.work.private):  # those never wait for a worker
+            await self._admission.require_room(crew.settings.organization)
         text = self._secrets.redact(text)
         for each in crew.whole_tree():
             require_no_key(each, self._secrets)
@@ -183,7 +185,7 @@ class RunStarter:
             context=context,
             schedule=schedule,
             by=by,
-            needs=self._resources.needs_of(run_id, form.crew, form.sha),
+            needs=needs,
             user=user,
         )
 

@@ -48,7 +48,7 @@ class HostTools:
         except UsageError as error:
             if not run:
                 raise
-            raise UsageError(f"{error}; run '{run}' stays as it was") from error
+            raise UsageError(f"{error} (for run '{run}')") from error
 
     def _require_rules(self) -> None:
         """Refuses a rule of [approvals] that is about no tool of the host or of a crew that was given."""

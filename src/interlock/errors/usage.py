@@ -50,7 +50,7 @@ class HostLacks(UsageError):
             )
         super().__init__(
             f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "
-            f"{'; '.join(advice)}; the run stays as it was"
+            f"{'; '.join(advice)}"
         )
         self.run, self.missing = run, tuple(missing)
 

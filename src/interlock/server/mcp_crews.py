@@ -21,7 +21,8 @@ from interlock import __version__
 from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import PARKED, SET_ASIDE
-from interlock.errors import InterlockError, RunNotFound, UsageError
+from interlock.errors import InterlockError, RunNotFound, StoreFailed, UsageError
+from interlock.server.http.problems import detail_of
 
 RESUME = "resume"
 # The caller in journals: a client of this server.
@@ -113,7 +114,8 @@ class CrewTools:
         try:
             outcome = _result_of(await asked)
         except InterlockError as error:
-            outcome = CrewToolResult(str(error), {"code": error.code, "message": str(error)}, is_error=True)
+            detail = detail_of(error) if isinstance(error, StoreFailed) else str(error)
+            outcome = CrewToolResult(detail, {"code": error.code, "message": detail}, is_error=True)
         keys = self.box.redactor()
         told = msgspec.json.decode(keys.redact_body(msgspec.json.encode(outcome.told)))
         text = TextContent(type="text", text=keys.redact(outcome.text))

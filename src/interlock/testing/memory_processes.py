@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import parent_of
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
+from interlock.ports.processes.overview import PRIVATE_LISTED_MAX
 from interlock.testing.memory_storage import MemoryProcess, StoredRun
 
 
@@ -28,7 +29,8 @@ class MemoryProcesses(MemoryProcess):
     async def overview(self) -> StoreOverview:
         self.require_open()
         shared, roots = self._shared_storage, self._running_roots()
-        waiting = [each.row.updated_at for each in roots if each.owner not in shared.alive]
+        undriven = [each.row for each in roots if each.owner not in shared.alive]
+        waiting = [row.updated_at for row in undriven if not row.private]
         return StoreOverview(
             version=1,
             run_format=shared.run_format,
@@ -39,6 +41,7 @@ class MemoryProcesses(MemoryProcess):
             ),
             waiting=len(waiting),
             oldest_waiting_at=min(waiting, default=0),
+            private_undriven=tuple(sorted(row.run for row in undriven if row.private))[:PRIVATE_LISTED_MAX],
         )
 
     async def count_waiting(self, organization: str, limit: int) -> int:

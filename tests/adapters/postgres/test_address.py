@@ -116,3 +116,9 @@ def test_what_the_environment_says_counts_too(monkeypatch: pytest.MonkeyPatch) -
 def test_this_machine_is_the_loopback_or_a_socket() -> None:
     assert [is_this_machine(host) for host in ("", "/tmp", "@x", "localhost", "127.1.2.3", "::1")] == [True] * 6
     assert [is_this_machine(host) for host in ("10.0.0.1", "db", "0.0.0.0")] == [False] * 3
+
+
+@pytest.mark.parametrize(("name", "advice"), [("shema", "did you mean 'schema'"), ("zzzzzz", "it has those of libpq")])
+def test_a_parameter_that_does_not_exist_is_named(name: str, advice: str) -> None:
+    with pytest.raises(UsageError, match=f"has no parameter '{name}'; {advice}"):
+        PostgresAddress(f"postgres://host/db?{name}=runs")

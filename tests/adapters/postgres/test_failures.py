@@ -1,5 +1,7 @@
 """Errors of the driver become errors of the port; only what a retry cannot heal does not pass."""
 
+import re
+
 import psycopg
 import pytest
 
@@ -56,3 +58,17 @@ def test_a_missing_partition_is_known() -> None:
 def test_what_a_pooler_refuses_says_what_to_do() -> None:
     refused = psycopg.OperationalError("FATAL: unsupported startup parameter: options")
     assert "name the server itself" in str(postgres_failure_of("open the store", refused, ADDRESS))
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("fe_sendauth: no password supplied", r"\?password_env=NAME, or set PGPASSFILE"),
+        ("password authentication failed for user", "check the user"),
+        ("connection failed: Connection refused", "check the host and port"),
+        ("permission denied for database runs", "grant create on database"),
+        ("permission denied for table owners", "member of interlock_app"),
+    ],
+)
+def test_what_the_server_refuses_says_what_to_do(said: str, advice: str) -> None:
+    assert re.search(advice, str(postgres_failure_of("open it", psycopg.OperationalError(said), ADDRESS)))

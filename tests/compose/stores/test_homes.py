@@ -1,3 +1,5 @@
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,7 +55,7 @@ async def test_a_postgres_store_is_made_opened_and_never_shows_its_password(monk
         for refused in (home.backup(Path("copy"), "full"), home.compact("full"), home.accept_loss("full")):
             with pytest.raises(UsageError):
                 await refused
-        with pytest.raises(UsageError, match="INTERLOCK_SERVER_KEY must hold the key"):
+        with pytest.raises(UsageError, match="INTERLOCK_SERVER_KEY is not set"):
             home.ensure_server_key()
         monkeypatch.setenv("INTERLOCK_SERVER_KEY", "ilk_" + "k" * 43)
         assert home.ensure_server_key().value == "ilk_" + "k" * 43
@@ -65,3 +67,33 @@ async def test_a_postgres_store_is_made_opened_and_never_shows_its_password(monk
 async def test_a_schema_without_a_store_is_told_how_to_make_one() -> None:
     with shared_schemas().borrow() as url, pytest.raises(StoreFailed, match="interlock store init"):
         await home_of(url.replace("schema=", "schema=no_")).open("full", SystemClock())
+
+
+def test_a_hint_names_the_store_unless_the_variables_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = "postgres://ada@127.0.0.1/one", "postgres://ada@127.0.0.1/other"
+    monkeypatch.delenv("INTERLOCK_DATA", raising=False)
+    monkeypatch.setenv("INTERLOCK_STORE", one)
+    assert home_of(one).option == ""
+    assert home_of(other).option == f" --store {other}"
+    assert home_of(".interlock").option == " --data .interlock"
+    monkeypatch.setenv("INTERLOCK_STORE", "sqlite:folder")
+    assert home_of(one).option == f" --store {one}"
+    monkeypatch.delenv("INTERLOCK_STORE")
+    assert home_of(".interlock").option == ""
+    monkeypatch.setenv("DB_PASSWORD", "a-long-password")
+    assert home_of(f"{one}?password_env=DB_PASSWORD").option == f" --store '{one}?password_env=DB_PASSWORD'"
+
+
+def test_the_key_of_the_servers_that_is_missing_or_wrong_says_how_to_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = home_of("postgres://ada@127.0.0.1/runs")
+    monkeypatch.delenv("INTERLOCK_SERVER_KEY", raising=False)
+    with pytest.raises(UsageError, match=r"INTERLOCK_SERVER_KEY is not set; .*'ilk_' and 43 letters"):
+        home.ensure_server_key()
+    monkeypatch.setenv("INTERLOCK_SERVER_KEY", "something")
+    with pytest.raises(UsageError, match="INTERLOCK_SERVER_KEY does not hold a key") as refused:
+        home.ensure_server_key()
+    program = re.search(r'python3 -c "(.*)"$', str(refused.value))
+    assert program is not None
+    made = subprocess.run([sys.executable, "-c", program[1]], capture_output=True, text=True, check=True).stdout.strip()
+    monkeypatch.setenv("INTERLOCK_SERVER_KEY", made)
+    assert home.ensure_server_key().value == made

@@ -245,3 +245,19 @@ async def test_a_move_can_be_given_up_and_its_target_takes_no_other(
     with pytest.raises(UsageError, match=r"is not the source of an unfinished move"):
         give_up_move(home_of(folder), home_of(postgres_url))
     assert move_store(home_of(folder), home_of(tmp_path / "another")).rows["runs"] > 0
+
+
+def test_a_move_back_to_a_store_that_was_left_says_what_to_do(source: Path, postgres_url: str) -> None:
+    move_store(home_of(source), home_of(postgres_url))
+    with pytest.raises(StoreFailed, match=r"still has its old rows; name another folder or schema, or delete the old"):
+        move_store(home_of(postgres_url), home_of(source))
+
+
+def test_a_move_that_is_finished_says_so_when_it_is_repeated(source: Path, postgres_url: str, tmp_path: Path) -> None:
+    for name, target in ((source, postgres_url), (postgres_url, tmp_path / "back")):
+        assert not move_store(home_of(name), home_of(target)).was_finished
+        again = move_store(home_of(name), home_of(target))
+        assert (again.was_finished, again.rows) == (True, {})
+    (tmp_path / "back").rename(tmp_path / "away")
+    with pytest.raises(StoreFailed, match="was moved to"):  # another store is there now
+        move_store(home_of(postgres_url), home_of(tmp_path / "back"))

@@ -1,6 +1,7 @@
 """Every refusal has a code, a status and a test that reaches it, and is in the OpenAPI document."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -20,7 +21,16 @@ from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
 from interlock.compose import orders
 from interlock.engine.events import ModelCalled
-from interlock.errors import InputRefused, JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
+from interlock.errors import (
+    InputRefused,
+    JournalDiverged,
+    NotOwner,
+    OutOfOrder,
+    ParentIsOver,
+    StorageFull,
+    StoreBroken,
+    StoreFailed,
+)
 from interlock.messages.refusals import TooManyMessages
 from interlock.ports import OrderReceipt, RunOrder
 from interlock.runtime.claiming.work import WorkSettings
@@ -477,3 +487,15 @@ async def test_a_refusal_names_what_is_wrong_in_the_body(tmp_path: Path) -> None
         assert found == {("body", "crew"), ("body", "other")}
         advice = await office.get("/v1/runs?statu=paused")
         assert "did you mean 'status'?" in advice.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", [StoreFailed, StoreBroken, StorageFull])
+def test_what_a_store_says_of_itself_is_for_the_log(
+    kind: type[StoreFailed], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("interlock"), "propagate", True)
+    said = 'could not append: connection to server at "db.example.com", port 5432 failed; CONTEXT: update runs'
+    problem = problem_of(kind(said))
+    assert "db.example.com" not in str(problem) and "runs" not in str(problem)
+    assert "data folder" not in str(problem)
+    assert said in caplog.text

@@ -22,6 +22,10 @@ SERVER_KEY = "server.key"
 # 256 random bits, with a prefix that identifies the key.
 KEY_PREFIX = "ilk_"
 _KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
+_HOW = (
+    f"which is '{KEY_PREFIX}' and 43 letters, digits, '-' or '_'; make one with:"
+    f""" python3 -c "import secrets; print('{KEY_PREFIX}' + secrets.token_urlsafe(32))\""""
+)
 
 
 @contextmanager
@@ -81,6 +85,8 @@ def _read_key(path: Path) -> str:
 
 def require_key(variable: str, value: str) -> str:
     """The key that a variable holds; `UsageError` if it is no key."""
+    if not value:
+        raise UsageError(f"{variable} is not set; all servers of a PostgreSQL store need the same key there, {_HOW}")
     if not _KEY.fullmatch(value):
-        raise UsageError(f"{variable} must hold the key of the servers, such as 'interlock key' prints")
+        raise UsageError(f"{variable} does not hold a key, {_HOW}")
     return value

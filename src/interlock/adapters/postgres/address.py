@@ -7,7 +7,7 @@ Rule 2: a server on another machine is reached with `sslmode=verify-full`, or wi
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -16,13 +16,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from interlock.adapters.config.store_settings import SECRET_PARAMETERS
-from interlock.errors import UsageError
+from interlock.errors import UsageError, nearest
 
 SCHEMES = ("postgres", "postgresql")
 DEFAULT_SCHEMA = "interlock"
-
-# Parameters of libpq that an address never shows.
-_SECRETS = (*SECRET_PARAMETERS, "passfile")
 
 # Longer names are cut by PostgreSQL; the channel and the roles add a few letters.
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -52,8 +49,10 @@ class PostgresAddress:
             )
         if self.schema in _OF_OTHERS:
             raise UsageError(f"the schema '{self.schema}' is not a store's own; name another one with 'schema='")
+        _require_known_names(query)
         self.parameters = _parameters_of(url.partition("?")[0], query)
         self.parameters.update(secrets)
+        self._learned: set[str] = set()
         _require_tls(self.parameters)
 
     def conninfo(self, **more: Any) -> str:
@@ -65,13 +64,20 @@ class PostgresAddress:
         """The channel of notifications."""
         return f"interlock_{self.schema}"
 
+    def learn_secrets(self, found: Iterable[str]) -> None:
+        """Keeps secrets that libpq found elsewhere: in PGPASSWORD, a file of passwords or one of services."""
+        self._learned.update(value for value in found if value)
+
+    def secrets(self) -> Sequence[str]:
+        """The secrets of the address, and those with which connections were opened."""
+        given = {str(self.parameters.get(name) or "") for name in SECRET_PARAMETERS}
+        return sorted((given | self._learned) - {""})
+
     def redact(self, text: str) -> str:
         """A message of the driver without the secrets of this address."""
-        for name in _SECRETS:
-            value = str(self.parameters.get(name) or "")
-            if value:
-                for form in {value, quote(value), quote(value, safe="")}:
-                    text = text.replace(form, "***")
+        for value in {*self.secrets(), str(self.parameters.get("passfile") or "")} - {""}:
+            for form in {value, quote(value), quote(value, safe="")}:
+                text = text.replace(form, "***")
         return text
 
     def __str__(self) -> str:
@@ -81,6 +87,15 @@ class PostgresAddress:
 
     def __repr__(self) -> str:
         return f"PostgresAddress({str(self)!r})"
+
+
+def _require_known_names(query: Mapping[str, str]) -> None:
+    """Names an unknown parameter, if it can be no part of a password with a '&' in it."""
+    known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"schema", "password_env"}
+    for name in query:
+        if name not in known and re.fullmatch(r"[a-z_]{3,30}", name):
+            advice = nearest(name, sorted(known), "it has those of libpq, schema and password_env")
+            raise UsageError(f"the address of a PostgreSQL store has no parameter '{name}'; {advice}")
 
 
 def _parameters_of(base: str, query: dict[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
+from interlock.adapters.config.store_settings import SECRET_PARAMETERS
 from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.failures import DeadlineExceeded
 
@@ -97,7 +98,16 @@ def connect(
         target_session_attrs=address.parameters.get("target_session_attrs") or target,
     )
     connection = kind.connect(conninfo, autocommit=True)
+    address.learn_secrets(_secrets_of(connection))
     # One type for all numbers: else a statement is prepared again for every size of its values.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.adapters.register_dumper(int, Int8BinaryDumper)
     return connection
+
+
+def _secrets_of(connection: PostgresConnection) -> list[str]:
+    """The secrets that libpq has used, wherever it found them."""
+    used = {
+        option.keyword.decode(): (option.val or b"").decode("utf-8", "replace") for option in connection.pgconn.info
+    }
+    return [connection.info.password, *(used.get(name, "") for name in SECRET_PARAMETERS)]

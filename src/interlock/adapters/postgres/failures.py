@@ -22,8 +22,17 @@ _SESSION_ENDS = {"25P03", "25P04", "25006"}
 # Classes of failures that a retry does not heal: data, syntax, privileges, and what this adapter got wrong.
 _LASTING_CLASSES = {"22", "23", "26", "28", "34", "38", "39", "3D", "3F", "42", "0A", "P0"}
 
-# What pgbouncer says to the settings that go with every connection.
-_OF_A_POOLER = "unsupported startup parameter"
+# What to do about messages of the server and of libpq.
+_ADVICE = {
+    "unsupported startup parameter": "the address leads to a connection pooler, name the server itself",
+    "no password supplied": "name a variable that holds the password with ?password_env=NAME, or set PGPASSFILE",
+    "password authentication failed": "check the user of the address, and its password",
+    "Connection refused": "check the host and port of the address, and whether PostgreSQL runs there",
+    "permission denied for database": "let this role make the schema with 'grant create on database', or let the owner"
+    " of the database run 'interlock store init'",
+    "permission denied for": "'interlock store grant' makes roles with the rights of a store: let this role be a member"
+    " of interlock_app, or of interlock_owner to change the schema",
+}
 
 # A value that the driver refuses to send.
 _LASTING = (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError, OverflowError, UnicodeError)
@@ -54,9 +63,8 @@ def as_postgres_failure(doing: str, address: PostgresAddress) -> Iterator[None]:
 def postgres_failure_of(doing: str, error: Exception, address: PostgresAddress) -> StoreFailed:
     """The error for the caller. It has no cause: connection strings are in the errors of the driver."""
     text = address.redact(" ".join(str(error).split())) or type(error).__name__
-    if _OF_A_POOLER in text:
-        text = f"{text}; the address leads to a connection pooler, name the server itself"
-    return _kind_of(error)(f"could not {doing}: {text}")
+    advice = next((f"; {advice}" for words, advice in _ADVICE.items() if words in text), "")
+    return _kind_of(error)(f"could not {doing}: {text}{advice}")
 
 
 def _kind_of(error: Exception) -> type[StoreFailed]:

@@ -21,8 +21,8 @@ from interlock.adapters.postgres.address import PostgresAddress
 from interlock.adapters.postgres.connection import PostgresConnection, connect
 from interlock.adapters.postgres.failures import as_postgres_failure
 from interlock.adapters.postgres.roles import OWNER_ROLE, role_statements
-from interlock.adapters.postgres.server_checks import require_direct
-from interlock.errors import StoreFailed
+from interlock.adapters.postgres.server_checks import read_settings, require_safe_settings
+from interlock.errors import StoreFailed, UsageError
 
 # The first key of every advisory lock of Interlock; the second tells what is locked.
 LOCK_CLASS = 0x494C434B
@@ -52,7 +52,7 @@ def migrate(address: PostgresAddress) -> int:
     patient = partial(connect, statement_timeout="0", lock_timeout="30s", idle_in_transaction_session_timeout="60s")
     with as_postgres_failure(f"make the schema of '{address}'", address), patient(address) as connection:
         connection.deadline_s = 3600.0
-        require_direct(connection)
+        require_safe_settings(read_settings(connection, address))
         return _run_migrations(connection, address)
 
 
@@ -61,6 +61,7 @@ def _run_migrations(connection: PostgresConnection, address: PostgresAddress) ->
         _lock(connection, address)
         if not _has_schema(connection, address):
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
+        _require_rights(connection, address)
         if not _has_store(connection):
             _require_empty(connection, address)
             connection.execute(_MAKE_TABLE)
@@ -112,18 +113,50 @@ def _has_roles(connection: PostgresConnection, address: PostgresAddress) -> bool
     return connection.execute(query, (address.schema,)).fetchone() == (OWNER_ROLE,)
 
 
+def _require_rights(connection: PostgresConnection, address: PostgresAddress) -> None:
+    """`StoreFailed` for a store that is there, and that this role may not read."""
+    query = (
+        "select current_user, has_schema_privilege(pg_namespace.oid, 'usage')"
+        " and has_table_privilege(pg_class.oid, 'select') from pg_class join pg_namespace on pg_namespace.oid ="
+        " relnamespace where nspname = %s and relname = 'migrations'"
+    )
+    found = connection.execute(query, (address.schema,)).fetchone()
+    if found is not None and not found[1]:
+        raise StoreFailed(
+            f"the store at '{address}' exists, and the role '{found[0]}' may not read it; its owner runs 'interlock"
+            f" store grant', then 'grant interlock_app to {found[0]}' in SQL"
+        )
+
+
+def require_store(address: PostgresAddress) -> None:
+    """`UsageError` if there is no store, `StoreFailed` if the role may not read it."""
+    with as_postgres_failure(f"read the store at '{address}'", address), connect(address) as connection:
+        if schema_version(connection) == 0:
+            _require_rights(connection, address)
+            raise UsageError(_missing_message(address))
+
+
+def _missing_message(address: PostgresAddress) -> str:
+    return f"there is no store at '{address}'; make one with 'interlock store init'"
+
+
 def schema_version(connection: PostgresConnection) -> int:
-    """The number of the newest migration; 0 if there is no store."""
+    """The number of the newest migration; 0 if there is no store that this role may read."""
     return schema_versions(connection)[0]
 
 
 def schema_versions(connection: PostgresConnection) -> tuple[int, int]:
-    """The number of the newest migration, and that of the schema that a program must know; 0 if there is no store."""
+    """The number of the newest migration, and that of the schema that a program must know; 0 if there is no store.
+
+    It is 0 as well for a role that may not read it.
+    """
     try:
         found = connection.execute(
             "select coalesce(max(number), 0), coalesce(max(needs), 0) from migrations"
         ).fetchone()
-    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):  # the table of another program
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        return 0, 0
+    except psycopg.errors.UndefinedColumn:  # the table of another program
         return 0, 0
     assert found is not None, "an aggregate has a row"
     return int(found[0]), int(found[1])
@@ -143,7 +176,8 @@ def require_usable_schema(connection: PostgresConnection, address: PostgresAddre
     version, needs = schema_versions(connection)
     _require_known(version, needs, address)
     if version == 0:
-        raise StoreFailed(f"there is no store at '{address}'; make one with 'interlock store init'")
+        _require_rights(connection, address)
+        raise StoreFailed(_missing_message(address))
     if version < newest_schema():
         raise StoreFailed(
             f"'{address}' was made by an older Interlock (schema {version}, this one needs {newest_schema()});"

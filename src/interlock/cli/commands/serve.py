@@ -84,7 +84,7 @@ def serve(
     _require_driven(resume_parked, drives=not no_drive)
     settings = host_settings(config := choose_config(config, *crews))
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
-    reader = CrewReader(crews, config, _load_crews(crews, config, script))
+    reader = CrewReader(crews, config, _load_crews(crews, config, drives_with_models=script is None and not no_drive))
     order = serving.ServeOptions(
         box=_box_to_serve(data, settings, script, reader, drives=not no_drive),
         crews=serving.ServedCrews(reader.loaded, SystemClock().now_ms(), is_watched=reload),
@@ -145,13 +145,13 @@ def _server_module() -> ModuleType:
         raise UsageError(missing_extra_message("interlock serve", "server", error.name or "")) from error
 
 
-def _load_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
+def _load_crews(crews: Sequence[str], config: str | None, *, drives_with_models: bool) -> list[NamedCrew]:
     opened = [open_named_crew(crew, config) for crew in crews]
     for path, (each, *_) in zip(crews, opened, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
         if each.crew is None:
             raise UsageError(f"no crew could be read from {path}; fix the errors above")
-        if script is None:
+        if drives_with_models:
             _warn_missing_models(each.crew)
     return opened
 

@@ -90,7 +90,7 @@ def move(source: str, target: str, give_up: bool, as_json: bool) -> None:
     """
     for url, name in ((source, "FROM"), (target, "TO")):
         require_url(url, name)
-        require_no_password(url, name)
+        require_no_password(url, name, "name a variable that holds it with ?password_env=NAME")
     homes = home_of(source), home_of(target)
     if give_up:
         give_up_move(*homes)
@@ -99,6 +99,9 @@ def move(source: str, target: str, give_up: bool, as_json: bool) -> None:
     done = move_store(*homes)
     if as_json:
         click.echo(msgspec.json.encode(done).decode())
+        return
+    if done.was_finished:
+        click.echo(f"{safe_line(done.source)} was moved to {safe_line(done.target)} before; the move is finished")
         return
     counts = ", ".join(f"{done.rows.get(name, 0)} {name}" for name in ("runs", "records", "broadcasts"))
     click.echo(f"moved {safe_line(done.source)} to {safe_line(done.target)}: {counts}; all rows are equal")
@@ -111,6 +114,7 @@ def _lines(found: StoreStatus) -> list[str]:
     if found.run_format is not None:
         lines.append(_format_line(found.run_format, found.newest_format))
     lines.append(f"runs that wait for a driver: {found.waiting}{oldest}")
+    lines += [f"private run without a process: 'interlock resume {run}' continues it" for run in found.private_undriven]
     lines += [f"{each}, less than this version: it cannot drive newer runs" for each in found.held_back_by]
     lines += [f"partition {each.name}: {_megabytes(each.size_bytes)}" for each in found.partitions]
     lines += [f"standby {each.name}: {each.state}, {_lag(each.lag_ms)}" for each in found.standbys]

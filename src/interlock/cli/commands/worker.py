@@ -15,6 +15,7 @@ from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
 from interlock.compose.crews import host_settings
+from interlock.compose.stores.homes import home_of
 from interlock.errors import UsageError
 from interlock.runtime.claiming.work import CALLS_MAX, WorkSettings
 
@@ -70,6 +71,7 @@ def worker(
     working = _worker_module()
     config = choose_config(config, *crews)
     settings = host_settings(config)
+    home_of(data).require_exists()
     opened = [open_runnable_crew(crew, config) for crew in crews]
     names = tuple(each.definition.name for each in opened)
     limits = WorkSettings(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from interlock.adapters.files.served_folder import require_key
 from interlock.adapters.postgres.address import PostgresAddress
-from interlock.adapters.postgres.migrate import migrate
+from interlock.adapters.postgres.migrate import migrate, require_store
 from interlock.adapters.postgres.moving import hold_schema
 from interlock.adapters.postgres.opening import open_copy, open_postgres
 from interlock.adapters.postgres.roles import ROLES, grant_roles
 from interlock.adapters.postgres.store import PostgresStore
 from interlock.compose.stores.store_home import OpenedHome, ServerKeyPlace, StoreNotes
-from interlock.compose.stores.store_url import STORE_VARIABLE, PostgresUrl
+from interlock.compose.stores.store_url import STORE_VARIABLE, PostgresUrl, parse_store
 from interlock.errors import RecordsMissing, UsageError
 from interlock.ports import Clock
 from interlock.ports.moving import MovableStore
@@ -46,12 +46,16 @@ class PostgresServer:
 
     @property
     def option(self) -> str:
-        """A password is not printed; where it came from the variable, the next command finds the store there too."""
-        return "" if os.environ.get(STORE_VARIABLE) else f" --store {shlex.quote(self._given.url)}"
+        """A password is not printed; where the variable names this store, the next command finds it there too."""
+        if (named := os.environ.get(STORE_VARIABLE)) and parse_store(named) == self._given:
+            return ""
+        url, variable = self._given.url, self._given.password_env
+        more = f"{'&' if '?' in url else '?'}password_env={variable}" if variable else ""
+        return f" --store {shlex.quote(url + more)}"
 
     def secrets(self) -> Sequence[str]:
-        found = (*self._given.secrets.values(), os.environ.get(KEY_VARIABLE, "").strip())
-        return [secret for secret in found if secret]
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        return [*self._address.secrets(), *([key] if key else ())]
 
     async def open(self, durability: str, clock: Clock) -> OpenedHome:
         """The durability is that of the server's commits: [durability] is for data folders."""
@@ -80,7 +84,7 @@ class PostgresServer:
         return False
 
     def require_exists(self) -> None:
-        """Opening it says whether there is one."""
+        require_store(self._address)
 
     def size_bytes(self) -> int | None:
         return None

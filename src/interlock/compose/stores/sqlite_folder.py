@@ -22,7 +22,7 @@ from interlock.adapters.sqlite.store import DATABASE, LOG_BYTES_MAX, OWNERS, Sql
 from interlock.adapters.sqlite.tables.leaders import SqliteLeaders
 from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.compose.stores.store_home import OpenedHome, ServerKeyPlace, StoreNotes
-from interlock.compose.stores.store_url import DATA_FOLDER
+from interlock.compose.stores.store_url import DATA_FOLDER, DATA_VARIABLE, STORE_VARIABLE
 from interlock.errors import RecordsMissing, UsageError
 from interlock.ports import Clock
 from interlock.ports.moving import MovableStore
@@ -54,7 +54,9 @@ class SqliteFolder:
 
     @property
     def option(self) -> str:
-        return f" --data {shlex.quote(str(self.folder))}" if self.folder != Path(DATA_FOLDER) else ""
+        is_default = not any(os.environ.get(name) for name in (DATA_VARIABLE, STORE_VARIABLE))
+        is_found = is_default and self.folder == Path(DATA_FOLDER)
+        return "" if is_found else f" --data {shlex.quote(str(self.folder))}"
 
     def secrets(self) -> Sequence[str]:
         return [secret.value for secret in folder_secrets(self.folder)]
@@ -91,7 +93,10 @@ class SqliteFolder:
 
     def require_exists(self) -> None:
         if not (self.folder / DATABASE).exists():
-            raise UsageError(f"there is no {DATABASE} in '{self.folder}'; name the data folder with --data")
+            raise UsageError(
+                f"there is no {DATABASE} in '{self.folder}'; name another store with --data or --store, or make this"
+                " one with 'interlock store init'"
+            )
 
     def size_bytes(self) -> int | None:
         return database_bytes(self.folder)

@@ -102,7 +102,7 @@ class StoreHome(Protocol):
         ...
 
     def secrets(self) -> Sequence[str]:
-        """The secrets of the store, to be redacted."""
+        """The secrets of the store, to be redacted. More may be known once it was opened."""
         ...
 
     async def open(self, durability: str, clock: Clock) -> OpenedHome:

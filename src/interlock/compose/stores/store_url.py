@@ -36,12 +36,14 @@ class FolderAddress(NamedTuple):
 class PostgresUrl(NamedTuple):
     """A PostgreSQL database. `url` has no secret; `password` is empty if PGPASSFILE or none is used.
 
-    `more_secrets` are other parameters of the URL that hold one, as that of the key of a certificate.
+    `more_secrets` are other parameters of the URL that hold one, as that of the key of a certificate. `password_env`
+    is the variable of the password, if the URL names one.
     """
 
     url: str
     password: str
     more_secrets: tuple[tuple[str, str], ...] = ()
+    password_env: str = ""
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -84,15 +86,15 @@ def require_url(named: str, where: str) -> None:
         raise UsageError(f"{where} is not the URL of a store; {_FORMS}")
 
 
-def require_no_password(named: str, where: str) -> None:
+_OTHER_PLACES = f"set {STORE_VARIABLE}, or name a variable that holds it with ?password_env=NAME"
+
+
+def require_no_password(named: str, where: str, instead: str = _OTHER_PLACES) -> None:
     """Refuses a password where others can read it; the message does not repeat it."""
     scheme = _SCHEME.match(named)
     place, _, query = named[scheme.end() :].partition("?") if scheme is not None else ("", "", "")
     if ":" in place.rpartition("@")[0] or not dict(parse_qsl(query)).keys().isdisjoint(SECRET_PARAMETERS):
-        raise UsageError(
-            f"{where} contains a password; remove it, and set {STORE_VARIABLE}, or name a variable that holds it with"
-            " ?password_env=NAME"
-        )
+        raise UsageError(f"{where} contains a password; remove it, and {instead}")
 
 
 def url_of(settings: StoreSettings, where: str) -> str:
@@ -138,7 +140,7 @@ def _postgres(rest: str, environment: Mapping[str, str]) -> PostgresUrl:
     secrets = tuple((name, options.pop(name)) for name in SECRET_PARAMETERS if name in options)
     more = f"?{urlencode(options, quote_via=quote)}" if options else ""
     password = _password(variable, environment) if variable else unquote(in_url) or in_query
-    return PostgresUrl(f"{POSTGRES[0]}://{user}{at}{after}{more}", password, secrets)
+    return PostgresUrl(f"{POSTGRES[0]}://{user}{at}{after}{more}", password, secrets, variable)
 
 
 def _password(variable: str, environment: Mapping[str, str]) -> str:

@@ -18,11 +18,12 @@ from interlock.ports.moving import MovableStore, MovedRow, MovedTable, MoveMark
 
 
 class StoreMoved(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished move: the rows by table, without empty ones."""
+    """A finished move: the rows by table, without empty ones; none of one that `was_finished` before."""
 
     source: str
     target: str
     rows: dict[str, int]
+    was_finished: bool = False
 
 
 def move_store(source: StoreHome, target: StoreHome) -> StoreMoved:
@@ -30,6 +31,8 @@ def move_store(source: StoreHome, target: StoreHome) -> StoreMoved:
     if source.key == target.key:
         raise UsageError("both addresses name the same store")
     with source.hold_for_move(create=False) as old, target.hold_for_move(create=True) as new:
+        if _is_finished(old, new, target.key):
+            return StoreMoved(source=source.name, target=target.name, rows={}, was_finished=True)
         if _begin_move(old, new, source.key, target.key):
             for table in MOVED_TABLES:
                 _copy_rows(old, new, table)
@@ -50,6 +53,14 @@ def give_up_move(source: StoreHome, target: StoreHome) -> None:
         if mark.other != target.key:
             raise UsageError(f"the unfinished move of '{source.name}' is one to '{mark.other}'")
         old.write_mark(None)
+
+
+def _is_finished(old: MovableStore, new: MovableStore, target: str) -> bool:
+    """Whether this move has ended before. The target may have more by now; one that was made again has less."""
+    before = old.read_mark()
+    if before is None or before.state != "left" or before.other != target or new.read_mark() is not None:
+        return False
+    return 0 < old.newest_position() <= new.newest_position()
 
 
 def _begin_move(old: MovableStore, new: MovableStore, source: str, target: str) -> bool:
@@ -91,6 +102,11 @@ def _mark_stores(old: MovableStore, new: MovableStore, mark: MoveMark, source: s
 
 def _require_movable(old: MovableStore, new: MovableStore, there: MoveMark | None, source: str, target: str) -> None:
     old.require_unused()
+    if there is not None and there.state == "left":
+        raise StoreFailed(
+            f"'{target}' was moved to '{there.other}' and still has its old rows; name another folder or schema, or"
+            " delete the old one first: remove its folder, or 'drop schema NAME cascade' in SQL"
+        )
     require_not_moved(there, target)
     _require_empty(new, target)
     if problems := old.problems():

@@ -21,6 +21,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `run_format` is the format with which runs begin; None before the first one. `newest_format` is that of this
     version, `held_back_by` are the processes that know less, `wrong_clocks` those whose machines have another time.
+    `private_undriven` are runs that no worker takes: only `interlock resume` continues them.
     """
 
     store: str
@@ -34,6 +35,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     standbys: tuple[StandbyLag, ...]
     waiting: int
     oldest_waiting_at: int
+    private_undriven: tuple[str, ...]
     processes: tuple[ProcessLoad, ...]
     leaders: tuple[LeaderEntry, ...]
     set_asides: tuple[SetAside, ...]
@@ -54,6 +56,7 @@ async def read_status(box: Interlock) -> StoreStatus:
         standbys=storage.standbys,
         waiting=overview.waiting,
         oldest_waiting_at=overview.oldest_waiting_at,
+        private_undriven=overview.private_undriven,
         processes=tuple(each for each in overview.processes if each.owner != box.store.owner),
         leaders=overview.leaders,
         set_asides=tuple(await box.store.set_asides(LISTED_MAX)),

@@ -31,6 +31,10 @@ class ProcessLoad(msgspec.Struct, frozen=True, kw_only=True):
         return f"process {self.pid} on '{self.host}' ({self.version})"
 
 
+# The private runs without a driver that are listed.
+PRIVATE_LISTED_MAX = 100
+
+
 class LeaderEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Work that one process does for all, and the process that does it now; empty if none does."""
 
@@ -42,6 +46,9 @@ class LeaderEntry(msgspec.Struct, frozen=True, kw_only=True):
 class StoreOverview(msgspec.Struct, frozen=True, kw_only=True):
     """The living processes of a store, and the runs that wait for a driver: unowned ones, and those of dead owners.
 
+    Private ones do not wait for a worker: `private_undriven` are the first of them, by id; only a command that names
+    such a run continues it.
+
     `oldest_waiting_at` is the time of the last record of the run that waits longest; 0 if none waits. `run_format` is
     that of runs that begin; None until the first one does.
     """
@@ -52,6 +59,7 @@ class StoreOverview(msgspec.Struct, frozen=True, kw_only=True):
     leaders: tuple[LeaderEntry, ...]
     waiting: int
     oldest_waiting_at: int
+    private_undriven: tuple[str, ...] = ()
 
 
 class Processes(Protocol):

@@ -2,9 +2,10 @@
 
 Rule 1: every code that the server sends is in `CODES`, with its status; the OpenAPI document is made from it.
 Rule 2: codes of Interlock's own errors are those of `interlock.errors`; the others are raised as `RequestRefused`.
-Rule 3: internal errors are sent without details: those are in the log.
+Rule 3: internal errors, and what a store says of itself, are sent without details: those are in the log.
 """
 
+import logging
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ CODES: dict[str, tuple[int, str]] = {
     "body-too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be application/json, and not encoded"),
     "bad-body": (422, "The body is not valid"),
-    "event-ahead": (409, "The data folder has no such last event"),
+    "event-ahead": (409, "The store has no such last event"),
     "idempotency-key-reused": (409, "Another request was made with this Idempotency-Key"),
     "request-in-progress": (409, "The same request is in progress"),
     "too-many-requests": (429, "Too many requests with this key"),
@@ -78,15 +79,24 @@ CODES: dict[str, tuple[int, str]] = {
     "parent-is-over": (409, "The run that called this one is over"),
     "host-lacks": (409, "The run was begun with models, deps or functions that this server does not have"),
     "usage-error": (409, "This cannot be done as asked"),
-    # The data folder
+    # The store
     "damaged-run": (500, "The journal of the run is damaged"),
     "journal-diverged": (500, "A replay of the journal gives other decisions"),
-    "damaged-row": (500, "This entry of the data folder is damaged"),
-    "records-missing": (503, "The data folder lacks acknowledged records"),
-    "store-failed": (503, "The data folder cannot be read or written now"),
-    "store-broken": (503, "The data folder cannot be written until the server is started again"),
-    "storage-full": (507, "The disk of the data folder is full"),
+    "damaged-row": (500, "This entry of the store is damaged"),
+    "records-missing": (503, "The store lacks acknowledged records"),
+    "store-failed": (503, "The store cannot be read or written now"),
+    "store-broken": (503, "The store cannot be written until the server is started again"),
+    "storage-full": (507, "The disk of the store is full"),
 }
+
+# What clients are told of a store: its own words may hold addresses, paths and SQL.
+_OF_THE_STORE = {
+    "store-failed": "the store did not do this; try again in a moment, and see the server's log if it does not help",
+    "store-broken": "the store takes no more writes; the server has to be started again, and its log says why",
+    "storage-full": "the store takes nothing more until its disk has room; see the server's log",
+}
+
+_log = logging.getLogger("interlock")
 
 # Seconds after which to retry, unless the refusal has its own.
 RETRY_AFTER_S = {
@@ -109,15 +119,23 @@ def _code_of(error: InterlockError) -> str:
 def problem_of(error: InterlockError) -> dict[str, Any]:
     code = _code_of(error)
     status, title = CODES[code]
-    detail = str(error) if code == error.code else "see the server's log"
     return {
         **_extra_fields(error),
         "type": type_of(code),
         "title": title,
         "status": status,
-        "detail": detail,
+        "detail": detail_of(error),
         "code": code,
     }
+
+
+def detail_of(error: InterlockError) -> str:
+    """The text of an error for a client; where that leaves something out, all of it goes to the log."""
+    code = _code_of(error)
+    if code == error.code and (code not in _OF_THE_STORE or isinstance(error, RequestRefused)):
+        return str(error)
+    _log.warning("a request failed with %s: %s", error.code, error)
+    return _OF_THE_STORE.get(code, "see the server's log")
 
 
 def _extra_fields(error: InterlockError) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from interlock.adapters.postgres.database import PostgresDatabase
 from interlock.adapters.postgres.migrate import schema_version
 from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
+from interlock.ports.processes.overview import PRIVATE_LISTED_MAX
 
 _PROCESSES = (
     "select id::text, (select count(*) from runs where owner = owners.id and status = 'running' and root = run),"
@@ -68,7 +69,10 @@ def _read_overview(connection: PostgresConnection) -> StoreOverview:
         "select name, case when owner is null or seems_gone(owner) then '' else owner::text end, epoch"
         " from leaders order by name"
     ).fetchall()
-    waiting = connection.execute(f"select count(*), coalesce(min(updated_at), 0) {_WAITING}".encode()).fetchone()
+    query = f"select count(*), coalesce(min(updated_at), 0) {_WAITING} and not private"
+    waiting = connection.execute(query.encode()).fetchone()
+    query = f"select run {_WAITING} and private order by run limit {PRIVATE_LISTED_MAX}"
+    private = connection.execute(query.encode()).fetchall()
     assert waiting is not None, "an aggregate has a row"
     return StoreOverview(
         version=schema_version(connection),
@@ -77,6 +81,7 @@ def _read_overview(connection: PostgresConnection) -> StoreOverview:
         leaders=tuple(LeaderEntry(name=name, owner=owner, epoch=epoch) for name, owner, epoch in leaders),
         waiting=int(waiting[0]),
         oldest_waiting_at=int(waiting[1]),
+        private_undriven=tuple(run for (run,) in private),
     )
 
 

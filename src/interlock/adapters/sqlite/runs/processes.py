@@ -4,6 +4,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -16,6 +17,7 @@ from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.store_rules.run_formats import newer_of, older_processes
 from interlock.ids import CHILD_MARK
 from interlock.ports import LeaderEntry, ProcessLoad, RunFormat, StoreOverview
+from interlock.ports.processes.overview import PRIVATE_LISTED_MAX
 
 _ROOTS = "from runs where status = 'running' and instr(run, ?) = 0"
 
@@ -49,10 +51,14 @@ class ProcessTables(Database):
 
     def _read_overview(self, connection: sqlite3.Connection) -> StoreOverview:
         alive = live_owners(self.folder)
-        query = f"select owner, count(*), min(updated_at) {_ROOTS} group by owner"
+        query = f"select owner, count(*), min(updated_at), private {_ROOTS} group by owner, private"
         by_owner = connection.execute(query, (CHILD_MARK,)).fetchall()
-        runs = Counter({owner: count for owner, count, _ in by_owner})
-        waiting = [(count, oldest) for owner, count, oldest in by_owner if owner not in alive]
+        runs = Counter[str]()
+        for owner, count, *_ in by_owner:
+            runs[owner] += count
+        waiting = [(count, old) for owner, count, old, private in by_owner if owner not in alive and not private]
+        query = f"select run, owner {_ROOTS} and private = 1 order by run"
+        undriven = (run for run, owner in connection.execute(query, (CHILD_MARK,)) if owner not in alive)
         names = f"select name, owner, epoch from leaders where {intact_condition('leaders')} order by name"  # noqa: S608 - constants
         return StoreOverview(
             version=migrations.version_of(connection),
@@ -64,6 +70,7 @@ class ProcessTables(Database):
             ),
             waiting=sum(count for count, _ in waiting),
             oldest_waiting_at=min((oldest for _, oldest in waiting), default=0),
+            private_undriven=tuple(islice(undriven, PRIVATE_LISTED_MAX)),
         )
 
     def _count_waiting(self, connection: sqlite3.Connection, *, organization: str, limit: int) -> int:

@@ -102,11 +102,11 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: StoreToRead, as_js
         _show_messages(run_id, data, as_mermaid, as_json)
         return
 
-    async def read_run(box: Interlock) -> tuple[Result, Tree]:
+    async def read_run(box: Interlock) -> tuple[Result, Tree, bool]:
         whole = await resolve_run_id(box.journal, run_id)
-        return await box.result(whole), await tree_of(box, whole)
+        return await box.result(whole), await tree_of(box, whole), await _lacks_its_process(box, root_of(whole))
 
-    result, tree = with_read_only(data, read_run)
+    result, tree, is_left = with_read_only(data, read_run)
     if as_json:
         click.echo(msgspec.json.encode(to_plain(result) | as_values(tree)).decode())
         return
@@ -117,7 +117,7 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: StoreToRead, as_js
     for line in run_lines(tree) if called else ():
         click.echo(line)
     print_lines(transcript_lines(tree))
-    for line in (*(wait.line for wait in open_waits(tree)), *_continue_lines(result)):
+    for line in (*(wait.line for wait in open_waits(tree)), *_continue_lines(result, is_left)):
         click.echo(line)
     if called or tree.members[0].elsewhere != Usage():
         print_tree_usage(tree)
@@ -159,7 +159,16 @@ async def _wait_lines(box: Interlock, run_id: str, path: tuple[str, ...]) -> lis
     return [*waits, continue_hint(run_id, row.reason)] if row.reason in (PARKED, SET_ASIDE) else waits
 
 
-def _continue_lines(result: Result) -> list[str]:
+async def _lacks_its_process(box: Interlock, root: str) -> bool:
+    """Whether a run waits for no worker, because it is private, and its process has ended."""
+    row = await box.journal.row(root)
+    return row.private and row.status == "running" and not await box.owners.is_owned(root)
+
+
+def _continue_lines(result: Result, is_left: bool) -> list[str]:
+    if is_left:
+        only = f"only 'interlock resume {root_of(result.run)}' continues it"
+        return [f"{result.run} is private, so no worker takes it, and its process has ended: {only}"]
     return [continue_hint(result.run, result.reason)] if result.reason in (PARKED, SET_ASIDE) else []
 
 
