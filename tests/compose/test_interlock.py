@@ -33,6 +33,27 @@ routing:
 """
 
 
+async def test_starts_that_come_together_store_their_crew_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def count(what: object, name: str) -> None:
+        work = getattr(what, name)
+
+        async def counted(*given: Any) -> Any:
+            asked.append(name)
+            return await work(*given)
+
+        monkeypatch.setattr(what, name, counted)
+
+    async with Interlock(tmp_path / "data", models=lambda _: "fine [END]") as box:
+        count(box.store, "put_crew")
+        count(box.signals.bus, "declare_subscriptions")
+        crew = crew_of(tmp_path, PAIR)
+        runs = await asyncio.gather(*(box.start(crew, f"go {n}") for n in range(20)))
+        assert {(await run.result()).status for run in runs} == {"completed"}
+    assert sorted(asked) == ["declare_subscriptions", "put_crew"]
+
+
 async def test_a_run_goes_from_input_to_its_ending(tmp_path: Path) -> None:
     model = ScriptedModel({"a": ["over to you [NEXT]", "thanks [END]"], "b": ["no, you [RETRY]"]})
 

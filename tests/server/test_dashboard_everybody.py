@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.server.browser import (
     answer,
@@ -14,6 +14,7 @@ from tests.server.browser import (
     needs_chromium,
     open_question,
     require_fit,
+    sign_in,
     start_run,
     status_of,
 )
@@ -129,6 +130,21 @@ def test_a_run_is_started_answered_and_looked_through_without_a_mouse(tmp_path: 
         expect(page.locator(".replay-at")).to_contain_text("run.started")
         page.keyboard.press("End")
         expect(page.locator(".replay-at")).to_contain_text("run.finished")
+        look.require_peace(page)
+
+
+def test_a_run_that_is_started_before_the_crews_are_listed_starts_when_they_are(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        page = look.tab()
+        held: list[Route] = []
+        page.route("**/v1/crews", lambda route: held.append(route))
+        sign_in(page, server.key)
+        page.get_by_label("Input").fill("a lamp")
+        page.keyboard.press("Control+Enter")
+        expect(page.get_by_role("button", name="Start run")).to_be_disabled()
+        for route in held:
+            route.continue_()
+        page.get_by_role("button", name="Answer…").wait_for()
         look.require_peace(page)
 
 

@@ -51,6 +51,7 @@ class Signals:
     ) -> None:
         self._hub, self._clock, self._keys, self._crew_of, self._own = hub, clock, keys, crew_of, own
         self._declared: dict[str, str] = {}
+        self._declaring = asyncio.Lock()
 
     @property
     def bus(self) -> Bus:
@@ -156,8 +157,13 @@ class Signals:
         for each in crews:
             own = shas.get(id(each), sha)
             if self._declared.get(each.name) != own:
-                await self.bus.declare_subscriptions(each.name, own, subscriptions_of_file(each))
-                self._declared[each.name] = own
+                async with self._declaring:  # starts that come together declare theirs once
+                    await self._declare(each, own)
+
+    async def _declare(self, crew: CrewDefinition, sha: str) -> None:
+        if self._declared.get(crew.name) != sha:
+            await self.bus.declare_subscriptions(crew.name, sha, subscriptions_of_file(crew))
+            self._declared[crew.name] = sha
 
     # Later
 

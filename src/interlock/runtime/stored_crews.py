@@ -32,8 +32,9 @@ class StoredCrews:
         self._journal = journal
         self._reading: dict[str, asyncio.Task[CrewDefinition]] = {}
         self._proven: set[str] = set()
-        # In the store already: it never deletes a crew.
+        # In the store already: it never deletes a crew. Starts that come together store theirs once.
         self._stored: set[str] = set()
+        self._storing = asyncio.Lock()
 
     def require_proven_form(self, crew: CrewDefinition) -> StoredForm:
         """The stored form of a crew; `UnsoundCrew` with every problem unless it and all that it calls are sound."""
@@ -58,12 +59,15 @@ class StoredCrews:
 
     async def store_crew(self, form: StoredForm) -> None:
         """Stores a crew and all that it calls."""
-        for each, body in form.bodies.items():
-            if each not in self._stored:
-                await self._journal.put_crew(each, body)
-                if len(self._stored) >= CREWS_MAX:
-                    self._stored.clear()
-                self._stored.add(each)
+        if form.sha in self._stored:
+            return
+        async with self._storing:
+            for each, body in form.bodies.items():
+                if each not in self._stored:
+                    await self._journal.put_crew(each, body)
+                    if len(self._stored) >= CREWS_MAX:
+                        self._stored.clear()
+                    self._stored.add(each)
 
     async def of(self, sha: str) -> CrewDefinition:
         """The crew with its sub-crews, decoded once for all callers."""

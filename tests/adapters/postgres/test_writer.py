@@ -9,7 +9,7 @@ import pytest
 from interlock.adapters.postgres.connection import PostgresConnection, connect
 from interlock.adapters.postgres.runs.owners import PostgresLeaders
 from interlock.adapters.postgres.store import PostgresStore
-from interlock.errors import OutOfOrder, RunExists, RunNotFound, StoreFailed
+from interlock.errors import NotOwner, OutOfOrder, RunExists, RunNotFound, StoreFailed
 from interlock.ports import AtomicWrites, OutgoingSignal
 from tests.adapters.postgres.faulty import Faults
 from tests.contracts.test_journal import a_row, replied, started
@@ -42,6 +42,39 @@ async def test_what_waits_while_one_call_is_under_way_shares_the_next(postgres_u
         before = store.round_trips
         await asyncio.gather(*(store.append(a_row(f"r{n}"), replied(3)) for n in range(50)))
         assert store.round_trips - before <= 2
+
+
+async def test_appends_creations_and_releases_that_wait_share_three_statements(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(30)))
+        before = store.round_trips
+        mixed = [
+            work
+            for n in range(30)
+            for work in (
+                store.append(a_row(f"r{n}"), replied(3)),
+                store.release(f"r{n}"),
+                store.create(a_row(f"s{n}"), started()),
+            )
+        ]
+        await asyncio.gather(*mixed)
+        assert store.round_trips - before <= 6, "the first may go alone"
+        assert not any([await store.is_owned(f"r{n}") for n in range(30)])
+
+
+async def test_jobs_of_one_run_keep_their_order_when_others_pass(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(2)))
+        tasks = [
+            store.append(a_row("r0"), replied(3)),
+            store.append(a_row("r1"), replied(3)),
+            store.release("r1"),
+            store.append(a_row("r1"), replied(4)),
+            store.append(a_row("r0"), replied(4)),
+        ]
+        *done, refused, last = await asyncio.gather(*tasks, return_exceptions=True)
+        assert not any(isinstance(each, BaseException) for each in [*done, last])
+        assert isinstance(refused, NotOwner), "it was given after the release"
 
 
 async def test_one_that_is_refused_costs_no_other_round_trip(postgres_url: str) -> None:

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { post, errorMessage } from "../api/client";
 import type { CrewSummary, RunDetail } from "../api/types";
 import { useDraft } from "../state/drafts";
@@ -12,6 +12,7 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
   const [input, setInput] = useDraft("start a run", () => ""); // kept while the user is on another screen
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);
+  const [isAsked, setAsked] = useState(false); // the user may be quicker than the list of crews
   const crew = chosen || sound[0]?.name || "";
   const start = async (): Promise<void> => {
     setBusy(true);
@@ -24,6 +25,11 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
       setBusy(false);
     }
   };
+  useEffect(() => {
+    if (!isAsked || !crew) return;
+    setAsked(false);
+    void start();
+  }, [isAsked, crew]);
   if (crews.length && !sound.length)
     return <p className="quiet">All crews have errors. The screen Crews lists them.</p>;
   return (
@@ -31,7 +37,7 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
       className="start"
       onSubmit={(event) => {
         event.preventDefault();
-        void start();
+        setAsked(true);
       }}
     >
       <label>
@@ -52,7 +58,7 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
           onKeyDown={submitOnCtrlEnter}
         />
       </label>
-      <ScopedButton needs="run" type="submit" className="primary" disabled={isBusy || !crew}>
+      <ScopedButton needs="run" type="submit" className="primary" disabled={isBusy || isAsked}>
         Start run
       </ScopedButton>
       {error && (

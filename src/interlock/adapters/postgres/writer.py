@@ -1,7 +1,8 @@
 """Writes to PostgreSQL from one thread with one connection.
 
-Rule 1: jobs are done in the order in which they were given. While the thread waits for one call, the next jobs gather;
-transitions that gathered become one statement.
+Rule 1: jobs are done in the order in which they were given, as far as anybody can tell. While the thread waits for one
+call, the next jobs gather; those of a kind become one statement. They may pass batchable jobs of another kind, but none
+under the same key: none of these callers knows of another one's job yet.
 Rule 2: a transition whose outcome is unknown is sent again on a new connection: appending twice has one effect. So is a
 single statement. Other work is repeated only if the failure came before its commit.
 Rule 3: a connection that failed is never used again.
@@ -111,19 +112,24 @@ class PostgresWriter:
                 _resolve_on_loops(jobs, self._perform(jobs))
 
     def _next_jobs(self) -> list[QueuedJob]:
-        """The next job; if it is batchable, with those after it that share its statement."""
+        """The next job; if it is batchable, with later ones that share its statement."""
         jobs = [self._jobs.popleft()]
         first = jobs[0].work
         if not isinstance(first, Batchable):
             return jobs
-        keys, size = {first.key}, jobs[0].size
-        while self._jobs and len(jobs) < BATCH_MAX and size < BATCH_BYTES_MAX:
+        keys, size, passed = {first.key}, jobs[0].size, list[QueuedJob]()
+        while self._jobs and len(jobs) + len(passed) < BATCH_MAX and size < BATCH_BYTES_MAX:
             work = self._jobs[0].work
-            if not isinstance(work, Batchable) or work.kind != first.kind or work.key in keys:
+            if not isinstance(work, Batchable):
                 break
+            job = self._jobs.popleft()
+            if work.kind == first.kind and work.key not in keys:
+                jobs.append(job)
+                size += job.size
+            else:
+                passed.append(job)
             keys.add(work.key)
-            jobs.append(self._jobs.popleft())
-            size += jobs[-1].size
+        self._jobs.extendleft(reversed(passed))
         return jobs
 
     def _perform(self, jobs: list[QueuedJob]) -> Sequence[Any]:

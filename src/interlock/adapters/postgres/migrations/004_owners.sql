@@ -151,20 +151,21 @@ begin
 end
 $$;
 
-create function release_run(p_run text, p_me bigint) returns void
+create function release_runs(p_runs text[], p_me bigint) returns void
 language plpgsql set search_path from current as $$
 declare
-    released runs;
-    words text := '';
+    released text[];
+    words text;
 begin
-    update runs set owner = null where run = p_run and owner = p_me returning * into released;
-    if released.number is null then
+    with changed as (
+        update runs set owner = null where run = any (p_runs) and owner = p_me
+        returning run, status = 'running' or reason = 'set_aside' as waits
+    )
+    select array_agg(run), case when bool_or(waits) then 'claims' else '' end into released, words from changed;
+    if released is null then
         return;
     end if;
-    if released.status = 'running' or released.reason = 'set_aside' then
-        words := 'claims';
-    end if;
-    if exists (select 1 from orders where p_run in (run, root) and outcome = ''::bytea) then
+    if exists (select 1 from orders where outcome = ''::bytea and (run = any (released) or root = any (released))) then
         words := words || ' orders';
     end if;
     perform notify_others(p_me, words);

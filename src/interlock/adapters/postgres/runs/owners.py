@@ -69,12 +69,7 @@ class PostgresOwners(PostgresAppends):
 
     async def release(self, run: str) -> None:
         """Does nothing if this store does not own the run."""
-
-        def work(connection: PostgresConnection) -> None:
-            self.links.forget(run)
-            connection.execute("select release_run(%s, %s)", (run, self.session.id))
-
-        await self.write_statement(f"release run '{run}'", work)
+        await self.write_batchable(f"release run '{run}'", "release", run, run, 0)
 
     async def is_owned(self, run: str) -> bool:
         def has_live_owner(connection: PostgresConnection) -> bool:

@@ -1,4 +1,4 @@
-"""Creating runs and appending to them, as a part of a store."""
+"""Creating runs, appending to them and releasing them, as a part of a store."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ class KnownLinks:
 
 
 class PostgresAppends(PostgresDatabase):
-    """`create` and `append`, as a part of a store."""
+    """`create` and `append`, as a part of a store, and the batches of these and of `release`."""
 
     links: KnownLinks
 
@@ -63,6 +63,8 @@ class PostgresAppends(PostgresDatabase):
     def perform_batch(
         self, connection: PostgresConnection, kind: str, values: Sequence[Any], is_repeated: bool
     ) -> Sequence[Any]:
+        if kind == "release":
+            return self._release(connection, values)
         try:
             answers = self._send(connection, kind, values, is_repeated)
         except Exception as error:
@@ -72,6 +74,12 @@ class PostgresAppends(PostgresDatabase):
                 connection.execute("select make_partition(%s)", (month,))
             answers = self._send(connection, kind, values, is_repeated)
         return [self._note(each, answer) for each, answer in zip(values, answers, strict=True)]
+
+    def _release(self, connection: PostgresConnection, runs: Sequence[str]) -> Sequence[None]:
+        for run in runs:
+            self.links.forget(run)
+        connection.execute("select release_runs(%s, %s)", (list(runs), self.session.id))
+        return [None for _ in runs]
 
     def _send(
         self, connection: PostgresConnection, kind: str, values: Sequence[RunTransition], is_repeated: bool
