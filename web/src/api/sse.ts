@@ -12,6 +12,12 @@ export class SseParser {
   /** The id of the newest message, for the header Last-Event-ID. */
   lastId = "";
 
+  /** For a new connection: what a cut one has left is not the beginning of its first message. */
+  startOver(): void {
+    this.rest = "";
+    this.scanned = 0;
+  }
+
   feed(piece: string): SseMessage[] {
     // Events end their lines with LF, keep-alive comments with CR LF; JSON contains neither.
     this.rest += piece.replaceAll("\r", "");

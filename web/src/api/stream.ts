@@ -75,6 +75,7 @@ export class EventStream {
     const giveUp = () => reading.abort();
     this.abortRead = giveUp;
     this.stopping.signal.addEventListener("abort", giveUp);
+    this.parser.startOver();
     let watchdog = setTimeout(giveUp, IDLE_TIMEOUT_MS);
     try {
       const answer = await fetch(urlOf(this.options.path), {

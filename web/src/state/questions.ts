@@ -18,6 +18,8 @@ export const currentQuestion = new Store<Question | null>(null);
 /** Keys of questions that arrived while this page was open, until they are opened, dismissed or answered. */
 export const noticeKeys = new Store<readonly string[]>([]);
 
+/** The list is asked for again by itself after a failure: nothing else may happen for hours. */
+const RETRY_MS = 2_000;
 const INBOX_EVENTS = ["input.requested", "input.given", "input.expired", "run.paused", "run.resumed", "run.finished"];
 let isLoading = false;
 let isStale = false;
@@ -36,6 +38,7 @@ export async function refreshInbox(): Promise<void> {
     updateNotices(questions);
   } catch (error) {
     inbox.set({ ...inbox.get(), error: errorMessage(error) });
+    if (connection.get() === "live") setTimeout(() => void refreshInbox(), RETRY_MS);
   }
   isLoading = false;
   if (isStale) {
