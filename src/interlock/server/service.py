@@ -19,6 +19,7 @@ from interlock.server.crews import ServedCrews
 from interlock.server.gauges import LoopLag, folder_gauges, process_gauges
 from interlock.server.http.idempotency import Idempotency
 from interlock.server.metrics import Metrics
+from interlock.server.run_answers import RunAnswers
 from interlock.server.run_metrics import RunMetrics
 from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.streams import Streams
@@ -55,6 +56,7 @@ class Service:
         # Set by the guard: the refusal of a wrong key.
         self.refuse_wrong_key: Callable[[Scope], RequestRefused] = _wrong_key_refusal
         self.lag = LoopLag()
+        self.run_answers = RunAnswers(box)
         box.watch(self.feed.on_record_stored, self.feed.on_delta)
         box.watch(RunMetrics(self.metrics, self.crew_of_run))
 

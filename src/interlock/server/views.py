@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.compose.interlock import Interlock, RunHandle
 from interlock.compose.questions import list_open_questions, read_with_complete_lists
@@ -34,7 +34,18 @@ def run_view(row: RunRow) -> dict[str, Any]:
     }
 
 
+class RunDetailView(NamedTuple):
+    """The body, and whether it stays true while no record is stored: what tools and files say may change before."""
+
+    body: dict[str, Any]
+    is_lasting: bool
+
+
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
+    return (await read_run_detail(box, run)).body
+
+
+async def read_run_detail(box: Interlock, run: str) -> RunDetailView:
     found = await box.store.run_snapshot(run, PAGE)
     row = found.row
     result = await result_from(box.journal, row, found.records)
@@ -50,10 +61,10 @@ async def detail_after_start(box: Interlock, run: RunHandle) -> dict[str, Any]:
     if row is None or row.status != "running":
         return await run_detail(box, run.id)
     nothing_said = Result(run=row.run, status=row.status, reason=row.reason)
-    return await _detail_of(box, row, nothing_said, ())
+    return (await _detail_of(box, row, nothing_said, ())).body
 
 
-async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequence[OpenQuestion]) -> dict[str, Any]:
+async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequence[OpenQuestion]) -> RunDetailView:
     asked = sorted(open_, key=lambda each: (each.run != row.run, each.since, each.token))
     questions = [question_view(each, box.toolbox) for each in asked]
     said = {
@@ -65,15 +76,17 @@ async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequenc
         "questions": questions,
     }
     used = {"usage_by_agent": {agent: to_plain(usage) for agent, usage in result.usage_by_agent.items()}}
-    return {**run_view(row), **said, **used, "models": await _models_of(box, row)}
+    models = await _models_of(box, row)
+    body = {**run_view(row), **said, **used, "models": models or []}  # the run can be shown without them
+    return RunDetailView(body, is_lasting=not questions and models is not None)
 
 
-async def _models_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
-    """The model of each agent when the run started; events name a model only if it differs."""
+async def _models_of(box: Interlock, row: RunRow) -> list[dict[str, Any]] | None:
+    """The model of each agent when the run started; events name a model only if it differs. None if unreadable."""
     try:
         crew = await box.crew_of(row)
     except InterlockError:
-        return []  # the run can be shown without them
+        return None
     return [
         {"path": list(path), "agent": agent.id, "model": agent.primary.name}
         for path, each in _crews_below(crew, ())

@@ -172,4 +172,4 @@ class SqliteFolder:
 
 def _home_with(store: SqliteStore, clock: Clock) -> OpenedHome:
     leaders = SqliteLeaders(store, clock)
-    return OpenedHome(store, SqliteOrders(store), SqliteBus(store), leaders, clock, ViewKeeper(store))
+    return OpenedHome(store, SqliteOrders(store), SqliteBus(store), leaders, clock, ViewKeeper(store), store.version)

@@ -107,7 +107,7 @@ def _add_read_routes(router: APIRouter, service: Service) -> None:
     async def show_run(request: Request, run: RunId) -> Response:
         """Show a run."""
         await service.require_run(request, run)
-        return json_response(await run_detail(service.box, run))
+        return Response(await service.run_answers.body_of(run), media_type="application/json")
 
     @router.get(
         "/{run}/explain",
