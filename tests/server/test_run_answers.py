@@ -158,7 +158,7 @@ async def test_kept_answers_are_bounded(tmp_path: Path, reads: Reads, monkeypatc
     async with open_office(tmp_path) as office:
         runs = [(await office.start("hang"))["id"] for _ in range(3)]
         size = len((await office.get(f"/v1/runs/{runs[0]}")).content)
-        monkeypatch.setattr(run_answers, "KEPT_BYTES", 2 * size)
+        monkeypatch.setattr(run_answers, "KEPT_BYTES", 2 * (run_answers.RUN_BYTES + size))
         for run in runs:
             await get(office, run)
         reads.runs.clear()

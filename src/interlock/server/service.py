@@ -100,7 +100,7 @@ class Service:
         A run belongs to the crew of the outermost run that called it.
         """
         caller: ApiCaller = request.state.caller
-        if caller.crews is not None and not caller.may_see((await self.box.journal.row(root_of(run))).crew):
+        if caller.crews is not None and not caller.may_see((await self.run_answers.row_of(root_of(run))).crew):
             raise RunNotFound(run)
 
     def crew_of_run(self, run: str) -> CrewDefinition | None:

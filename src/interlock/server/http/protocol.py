@@ -75,10 +75,8 @@ class LimitedProtocol(H11Protocol):
     ) -> None:
         self._writer = HeldWrites()
         hooks = {
-            "abort": self._abort,
             "hold_writes": self._writer.hold,
             "release_writes": self._writer.release,
-            "is_writing_paused": self._is_writing_paused,
         }
         super().__init__(config, server_state, {**app_state, **hooks}, _loop)
         self._bounds = bounds
@@ -173,9 +171,6 @@ class LimitedProtocol(H11Protocol):
             detail = f"the headers did not arrive within {self._bounds.header_timeout_s:g} s; send them faster"
             self.transport.write(raw_refusal(RequestRefused("headers-too-slow", detail)))
             self.transport.close()
-
-    def _is_writing_paused(self) -> bool:
-        return bool(self.flow.write_paused)
 
     def _abort(self) -> None:
         self.transport.abort()

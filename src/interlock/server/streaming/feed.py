@@ -267,7 +267,6 @@ class EventFeed:
                     self._begin_frame(reader)
             finally:
                 self._remove_reader(reader)
-        # By itself: a reader that takes nothing is noticed by a send after the one that filled its buffer.
         yield closing_frame(reader.closing or (RUN_OVER if reader.is_over else END))
 
     def _begin_frame(self, reader: Reader) -> None:
