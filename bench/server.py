@@ -166,7 +166,7 @@ class Row(NamedTuple):
 
 
 async def row_of(
-    name: str, ours: tuple[Process, Sequence[str]], bare: tuple[Process, str] | None, method: str = "GET"
+    name: str, ours: tuple[Process, list[str]], bare: tuple[Process, str] | None, method: str = "GET"
 ) -> Row:
     """The least cost of a request over several rounds, beside that of the bare app in the same rounds.
 

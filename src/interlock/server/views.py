@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from interlock.compose.interlock import Interlock, RunHandle
 from interlock.compose.questions import list_open_questions, read_with_complete_lists
 from interlock.compose.results import PAGE, Result, result_from
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.explain import explain_events
-from interlock.engine.to_plain import to_plain
 from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
 from interlock.ports import CrewRef, Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
@@ -30,7 +31,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "updated_at": row.updated_at,
         "parent": parent_of(row.run),
         "continues": row.continues,
-        "usage": to_plain(row.usage),
+        "usage": asdict(row.usage),
     }
 
 
@@ -75,7 +76,7 @@ async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequenc
         "token": result.token,
         "questions": questions,
     }
-    used = {"usage_by_agent": {agent: to_plain(usage) for agent, usage in result.usage_by_agent.items()}}
+    used = {"usage_by_agent": {agent: asdict(usage) for agent, usage in result.usage_by_agent.items()}}
     models = await _models_of(box, row)
     body = {**run_view(row), **said, **used, "models": models or []}  # the run can be shown without them
     return RunDetailView(body, is_lasting=not questions and models is not None)

@@ -8,7 +8,7 @@ Rule 3: the stream of a run has the events of the runs below it, with their path
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -251,7 +251,7 @@ class EventFeed:
 
     # For streams
 
-    async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
+    async def stream(self, reader: Reader, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
         async for text in self._stream_backlog(reader, joins=follow):

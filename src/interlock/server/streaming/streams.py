@@ -18,7 +18,7 @@ from interlock.server.streaming.reader import Reader
 LAST_EVENT_ID = "last-event-id"
 
 # Proxies close connections on which nothing is sent.
-COMMENT = b": alive\n\n"
+COMMENT = b": alive\r\n\r\n"
 
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
