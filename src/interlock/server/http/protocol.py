@@ -3,7 +3,7 @@
 Rule 1: a connection beyond the limit gets a refusal and is closed; it never reaches the routes.
 Rule 2: headers have a time limit, also those of a next request, and a size limit.
 Rule 3: the rest of a refused body is read and discarded for a short time, so that its sender can read the refusal.
-Rule 4: the head of an answer and its first bytes are one write: each write is a call of the system. The security headers
+Rule 4: the head of an answer and its first bytes are one write: each write is a call of the system. Security headers
 are constant, and are added to the head as bytes: the parser would check each of them in every answer.
 Rule 5: a client that reads less than `TAKEN_BYTES_MIN` of an answer in its time is disconnected.
 """
