@@ -110,7 +110,6 @@ def test_whoever_reckons_with_dates_does_not_ask_the_clock() -> None:
 
 THIRD_PARTIES = {
     "anyio", "click", "cuid2", "fastapi", "h11", "httpx2", "mcp", "mcp_types", "msgspec", "psycopg", "pydantic", "rich",
-    "sse_starlette",
     "standardwebhooks", "starlette", "uvicorn", "yaml",
 }  # fmt: skip
 
@@ -128,7 +127,7 @@ def test_heavy_libraries_stay_in_their_place() -> None:
         "pydantic": served,
         "psycopg": ("adapters",),
         "standardwebhooks": served,
-        **dict.fromkeys(("fastapi", "h11", "sse_starlette", "starlette", "uvicorn"), ("server",)),
+        **dict.fromkeys(("fastapi", "h11", "starlette", "uvicorn"), ("server",)),
     }
     faults = [
         f"{name} imports {imported}"

@@ -37,6 +37,7 @@ from interlock.compose.stores.store_home import HostStore, OpenedHome
 from interlock.compose.stores.store_url import DATA_FOLDER as DATA_FOLDER
 from interlock.compose.stores.store_url import url_of
 from interlock.compose.tools import HostTools
+from interlock.compose.upkeep.observed_archive import ObservedArchive
 from interlock.compose.upkeep.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
 from interlock.compose.working.admission import Admission
 from interlock.compose.working.recovery import RunRecovery
@@ -44,7 +45,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
 from interlock.errors import DamagedRow, LeaseLost, OwnedElsewhere, RecordsMissing, UsageError
-from interlock.ports import Archive, Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunFormat, RunRow
+from interlock.ports import Clock, Delivery, Journal, Leaders, Leadership, Observer, Owners, RunFormat, RunRow
 from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
@@ -175,7 +176,7 @@ class OpenFolder:
         self.clock = opened.clock
         self._stack.push_async_callback(opened.close)
         self.store = store = opened.store
-        self.archive: Archive = store
+        self.archive = ObservedArchive(store)
         self.journal: Journal = store
         self.owners: Owners = store
         self.leaders: Leaders = opened.leaders
@@ -199,7 +200,7 @@ class OpenFolder:
             await self._recovery.recover_all(self._claims, takes_private=self._work.takes_private)
             self._stack.callback(opened.bus.watch(scheduler.wake, "schedules"))
             self._run_until_closed(self.runner.external_sender.run())
-            retention = Retention(store, self.signals.bus, self.clock, self._retention)
+            retention = Retention(self.archive, self.signals.bus, self.clock, self._retention)
             self._lead_until_closed(self._recovery.sweeper.run, scheduler.run, retention.run)
             self._run_until_closed(self._claims.run())
             self._run_until_closed(Rebalance(self.runner, self._claims, store, store.owner).run())
@@ -319,6 +320,10 @@ class OpenFolder:
 
     async def _open_store(self) -> OpenedHome:
         return await self.home.open(self._durability, self.clock)
+
+    def store_version(self) -> int | None:
+        """A number that changes when another process has committed anything; None while it is unknown."""
+        return self._opened.version()
 
     @property
     def store_warnings(self) -> Sequence[str]:

@@ -40,7 +40,8 @@ def duplicate_key(text: str) -> str | None:
     found: list[str] = []
 
     def collect_duplicates(pairs: list[tuple[str, Any]]) -> None:
-        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
+            found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
 
     json.loads(text, object_pairs_hook=collect_duplicates)
     return found[0] if found else None

@@ -20,6 +20,7 @@ from interlock.server.gauges import LoopLag, folder_gauges, process_gauges
 from interlock.server.http.idempotency import Idempotency
 from interlock.server.metrics import Metrics
 from interlock.server.readiness import readiness_of_store
+from interlock.server.run_answers import RunAnswers
 from interlock.server.run_metrics import RunMetrics
 from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.streams import Streams
@@ -56,6 +57,7 @@ class Service:
         # Set by the guard: the refusal of a wrong key.
         self.refuse_wrong_key: Callable[[Scope], RequestRefused] = _wrong_key_refusal
         self.lag = LoopLag()
+        self.run_answers = RunAnswers(box)
         box.watch(self.feed.on_record_stored, self.feed.on_delta)
         box.watch(RunMetrics(self.metrics, self.crew_of_run))
 
@@ -95,7 +97,7 @@ class Service:
         A run belongs to the crew of the outermost run that called it.
         """
         caller: ApiCaller = request.state.caller
-        if caller.crews is not None and not caller.may_see((await self.box.journal.row(root_of(run))).crew):
+        if caller.crews is not None and not caller.may_see((await self.run_answers.row_of(root_of(run))).crew):
             raise RunNotFound(run)
 
     def crew_of_run(self, run: str) -> CrewDefinition | None:

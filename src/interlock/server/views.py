@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import asdict
 
 from interlock.compose.interlock import Interlock, RunHandle
 from interlock.compose.questions import list_open_questions, read_with_complete_lists
 from interlock.compose.results import PAGE, Result, result_from
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.explain import explain_events
-from interlock.engine.to_plain import to_plain
 from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
 from interlock.ports import CrewRef, Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
@@ -30,11 +31,22 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "updated_at": row.updated_at,
         "parent": parent_of(row.run),
         "continues": row.continues,
-        "usage": to_plain(row.usage),
+        "usage": asdict(row.usage),
     }
 
 
+class RunDetailView(NamedTuple):
+    """The body, and whether it stays true while no record is stored: what tools and files say may change before."""
+
+    body: dict[str, Any]
+    is_lasting: bool
+
+
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
+    return (await read_run_detail(box, run)).body
+
+
+async def read_run_detail(box: Interlock, run: str) -> RunDetailView:
     found = await box.store.run_snapshot(run, PAGE)
     row = found.row
     result = await result_from(box.journal, row, found.records)
@@ -50,10 +62,10 @@ async def detail_after_start(box: Interlock, run: RunHandle) -> dict[str, Any]:
     if row is None or row.status != "running":
         return await run_detail(box, run.id)
     nothing_said = Result(run=row.run, status=row.status, reason=row.reason)
-    return await _detail_of(box, row, nothing_said, ())
+    return (await _detail_of(box, row, nothing_said, ())).body
 
 
-async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequence[OpenQuestion]) -> dict[str, Any]:
+async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequence[OpenQuestion]) -> RunDetailView:
     asked = sorted(open_, key=lambda each: (each.run != row.run, each.since, each.token))
     questions = [question_view(each, box.toolbox) for each in asked]
     said = {
@@ -64,16 +76,18 @@ async def _detail_of(box: Interlock, row: RunRow, result: Result, open_: Sequenc
         "token": result.token,
         "questions": questions,
     }
-    used = {"usage_by_agent": {agent: to_plain(usage) for agent, usage in result.usage_by_agent.items()}}
-    return {**run_view(row), **said, **used, "models": await _models_of(box, row)}
+    used = {"usage_by_agent": {agent: asdict(usage) for agent, usage in result.usage_by_agent.items()}}
+    models = await _models_of(box, row)
+    body = {**run_view(row), **said, **used, "models": models or []}  # the run can be shown without them
+    return RunDetailView(body, is_lasting=not questions and models is not None)
 
 
-async def _models_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
-    """The model of each agent when the run started; events name a model only if it differs."""
+async def _models_of(box: Interlock, row: RunRow) -> list[dict[str, Any]] | None:
+    """The model of each agent when the run started; events name a model only if it differs. None if unreadable."""
     try:
         crew = await box.crew_of(row)
     except InterlockError:
-        return []  # the run can be shown without them
+        return None
     return [
         {"path": list(path), "agent": agent.id, "model": agent.primary.name}
         for path, each in _crews_below(crew, ())

@@ -93,7 +93,7 @@ async def test_an_error_of_a_route_is_answered_alike_and_logged(
         raise ZeroDivisionError
 
     async with open_office(tmp_path) as office:
-        monkeypatch.setattr("interlock.server.routes.run_routes.run_detail", breaks)
+        monkeypatch.setattr("interlock.server.run_answers.read_run_detail", breaks)
         direct = shown(await office.get("/v1/runs/some"))
         through_fastapi(office)
         assert direct[0] == 500

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from interlock.server.http.guard import HEADERS
 from interlock.server.http.protocol import HeldWrites
 
 
@@ -48,3 +49,14 @@ def test_closing_loses_nothing_and_the_rest_is_that_of_the_transport() -> None:
     writes.close()
     assert wire.written == [b"last words"]
     assert wire.is_closed
+
+
+def test_the_security_headers_are_added_to_the_next_head_alone() -> None:
+    writes, wire = on_wire()
+    writes.add_headers()
+    writes.hold()
+    writes.write(b"HTTP/1.1 200 OK\r\na: 1\r\n\r\n")
+    writes.write(b"body\r\n\r\n")
+    writes.release()
+    own = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
+    assert wire.written == [b"HTTP/1.1 200 OK\r\na: 1\r\n" + own + b"\r\nbody\r\n\r\n"]

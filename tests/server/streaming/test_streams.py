@@ -201,13 +201,14 @@ async def test_everything_that_happens_is_in_one_stream_also_what_another_proces
             handle = await other.start(load_crew(crew_file(tmp_path)), "elsewhere")
             await handle.result()
         ours = await office.finished()
-        wanted = {mine["id"], handle.id, ours["id"]}
-        await until(lambda: {e.data["run"] for e in parsed(b"".join(texts).decode())} == wanted)
+        stored = await office.box.store.since(0)
+        count = sum(len(each.record.events) for each in stored)
+        await until(lambda: len(parsed(b"".join(texts).decode())) >= count)
         reader.close("draining")
         await reading
         events = [event.data for event in parsed(b"".join(texts).decode())[:-1]]
-        stored = await office.box.store.since(0)
-        assert len(keys(events)) == len(set(keys(events))) == sum(len(each.record.events) for each in stored)
+        assert len(keys(events)) == len(set(keys(events))) == count
+        assert {event["run"] for event in events} == {mine["id"], handle.id, ours["id"]}
 
 
 async def until(holds: Any) -> None:

@@ -23,6 +23,7 @@ class LogFile(logging.Handler):
     def __init__(self, folder: Path, bytes_max: int, files: int) -> None:
         super().__init__()
         self._folder, self._path = folder, folder / LOG_FILE
+        self._name = str(self._path)
         self._bytes_max, self._files = bytes_max, files
         self._descriptor = -1
         self._has_failed = False
@@ -35,20 +36,22 @@ class LogFile(logging.Handler):
             self._report_once(error)
 
     def _write(self, line: bytes) -> None:
-        if self._descriptor < 0 or not self._is_current():
+        if (size := self._current_size()) is None:
             self._open()
-        if os.fstat(self._descriptor).st_size + len(line) > self._bytes_max:
+            size = os.fstat(self._descriptor).st_size
+        if size + len(line) > self._bytes_max:
             self._rotate()
         os.write(self._descriptor, line)
 
-    def _is_current(self) -> bool:
-        """True if the open file still has that name: another process may have rotated it."""
+    def _current_size(self) -> int | None:
+        """The size of the file of that name; None if it is not the open one: another process may have rotated it."""
+        if self._descriptor < 0:
+            return None
         try:
-            found = self._path.stat()
+            found = os.stat(self._name)  # noqa: PTH116 - with every line
         except FileNotFoundError:
-            return False
-        own = os.fstat(self._descriptor)
-        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+            return None
+        return found.st_size if os.path.samestat(found, os.fstat(self._descriptor)) else None
 
     def _open(self) -> None:
         self._close_file()
@@ -59,7 +62,7 @@ class LogFile(logging.Handler):
         lock = open_private(self._folder / LOG_LOCK, os.O_WRONLY | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if self._is_current() and os.fstat(self._descriptor).st_size > 0:
+            if self._current_size():
                 self._shift_files()
         finally:
             os.close(lock)

@@ -26,9 +26,18 @@ class _Formatter(logging.Formatter):
 
 
 class JsonLines(_Formatter):
-    """`at`, `level`, `logger`, `message`, the record's own fields such as `run`, and `error` if there is one."""
+    """`at`, `level`, `logger`, `message`, the record's own fields such as `run`, and `error` if there is one.
+
+    Handlers that share one of these format a record once.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
+        made: tuple[JsonLines, str] | None = getattr(record, "made_line", None)
+        if made is None or made[0] is not self:
+            made = record.made_line = self, self._line_of(record)
+        return made[1]
+
+    def _line_of(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
         line: dict[str, Any] = {
             "at": _time(record),

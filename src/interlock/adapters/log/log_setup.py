@@ -55,10 +55,13 @@ def send_logs_to(
 ) -> Iterator[None]:
     """Sends all logs of this process there, for the duration of the block; without a data folder to no file."""
     asked = choice.level or settings.level
-    handlers: list[logging.Handler] = [_stderr_handler(keys, settings, choice, defaults, asked)]
+    json_lines = JsonLines(keys)
+    style = _STYLES[choice.format or settings.format or defaults.format]
+    lines = json_lines if style is JsonLines else style(keys)
+    handlers: list[logging.Handler] = [_stderr_handler(lines, defaults, asked)]
     if settings.file and data is not None:
         file = LogFile(data, round(settings.max_mb * 1024 * 1024), settings.files)
-        file.setFormatter(JsonLines(keys))
+        file.setFormatter(json_lines)
         file.setLevel(settings.file_level.upper())
         handlers.append(file)
     root, own = logging.getLogger(), logging.getLogger("interlock")
@@ -74,12 +77,10 @@ def send_logs_to(
             handler.close()
 
 
-def _stderr_handler(
-    keys: KnownSecrets, settings: LogSettings, choice: LogChoice, defaults: LogDefaults, asked: str
-) -> logging.Handler:
+def _stderr_handler(lines: logging.Formatter, defaults: LogDefaults, asked: str) -> logging.Handler:
     handler = _Stderr()
     handler.setLevel((asked or defaults.level).upper())
-    handler.setFormatter(_STYLES[choice.format or settings.format or defaults.format](keys))
+    handler.setFormatter(lines)
     handler.addFilter(_StderrFilter(asked, defaults.runs))
     return handler
 

@@ -181,4 +181,5 @@ class SqliteFolder:
 
 def _home_with(store: SqliteStore, clock: Clock) -> OpenedHome:
     leaders = SqliteLeaders(store, clock)
-    return OpenedHome(store, SqliteOrders(store), SqliteBus(store), leaders, clock, ProcessDeltas(), ViewKeeper(store))
+    parts = (SqliteOrders(store), SqliteBus(store), leaders, clock, ProcessDeltas(), ViewKeeper(store))
+    return OpenedHome(store, *parts, store.version)

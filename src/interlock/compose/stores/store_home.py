@@ -3,7 +3,7 @@
 Rule: nothing outside this folder names a kind of store. What differs by kind is a method of `StoreHome`.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -36,9 +36,14 @@ class Views(Protocol):
     def stop(self) -> None: ...
 
 
+def unknown_version() -> None:
+    """The version of a store that does not tell at once what others have committed."""
+
+
 class OpenedHome(NamedTuple):
     """The ports of an open store. `views` is None for a store that keeps none.
 
+    `version` gives a number that changes when another process has committed anything; None while it is unknown.
     `warnings` say what is not as safe as it could be. `lost` are records and changes that the store has lost; the rest
     can still be read.
     """
@@ -50,6 +55,7 @@ class OpenedHome(NamedTuple):
     clock: Clock
     deltas: Deltas
     views: Views | None = None
+    version: Callable[[], int | None] = unknown_version
     is_read_only: bool = False
     lost: RecordsMissing | None = None
     warnings: Sequence[str] = ()

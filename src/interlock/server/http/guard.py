@@ -293,7 +293,7 @@ class _ResponseSender:
 
     async def _send_start(self, message: Message) -> None:
         self.has_begun = True
-        message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS, *self._cache_headers(message)]
+        message["headers"] = [*message.get("headers", ()), *self._security_headers(), *self._cache_headers(message)]
         route = getattr(self._scope.get("route"), "path", "none")
         seconds = time.perf_counter() - self._since
         method = self._scope["method"] if self._scope["method"] in METHODS else "other"
@@ -312,6 +312,14 @@ class _ResponseSender:
         fields |= {"by": caller.by} if caller is not None else {}
         what = "slow request" if is_slow else "request"
         _log.log(level, "%s: %s %s gave %d", what, method, route, status, extra={"fields": fields})
+
+    def _security_headers(self) -> list[tuple[bytes, bytes]]:
+        """None if the protocol adds them by itself: it would check them again and again."""
+        add_headers = self._scope["state"].get("add_headers")
+        if add_headers is None:
+            return _RAW_HEADERS
+        add_headers()
+        return []
 
     def _cache_headers(self, message: Message) -> list[tuple[bytes, bytes]]:
         said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))

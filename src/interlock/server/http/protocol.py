@@ -3,7 +3,8 @@
 Rule 1: a connection beyond the limit gets a refusal and is closed; it never reaches the routes.
 Rule 2: headers have a time limit, also those of a next request, and a size limit.
 Rule 3: the rest of a refused body is read and discarded for a short time, so that its sender can read the refusal.
-Rule 4: the head of an answer and its first bytes are one write: each write is a call of the system.
+Rule 4: the head of an answer and its first bytes are one write: each write is a call of the system. Security headers
+are constant, and are added to the head as bytes: the parser would check each of them in every answer.
 Rule 5: a client that reads less than `TAKEN_BYTES_MIN` of an answer in its time is disconnected.
 """
 
@@ -25,6 +26,10 @@ from interlock.server.http.problems import PROBLEM_JSON, problem_of
 SEND_BYTES_MIN = 64 * 1024
 
 
+# The security headers, and the end of a head.
+_HEADER_LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode() + b"\r\n"
+
+
 class ConnectionLimits(NamedTuple):
     connections_max: int
     header_timeout_s: float
@@ -32,12 +37,19 @@ class ConnectionLimits(NamedTuple):
 
 
 class HeldWrites:
-    """A transport whose writes can be held for a moment and made at once. The rest is that of the real transport."""
+    """A transport whose writes can be held for a moment and made at once. The rest is that of the real transport.
+
+    The next write after `add_headers` is the head of an answer, and gets the security headers.
+    """
 
     transport: asyncio.Transport
 
     def __init__(self) -> None:
         self._held: list[bytes] | None = None
+        self._lacks_headers = False
+
+    def add_headers(self) -> None:
+        self._lacks_headers = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.transport, name)
@@ -51,6 +63,9 @@ class HeldWrites:
             self.transport.write(b"".join(held))
 
     def write(self, data: bytes) -> None:
+        if self._lacks_headers:
+            assert data.endswith(b"\r\n\r\n"), "h11 gives the whole head at once"
+            data, self._lacks_headers = data[:-2] + _HEADER_LINES, False
         if self._held is None:
             self.transport.write(data)
         else:
@@ -75,10 +90,9 @@ class LimitedProtocol(H11Protocol):
     ) -> None:
         self._writer = HeldWrites()
         hooks = {
-            "abort": self._abort,
+            "add_headers": self._writer.add_headers,
             "hold_writes": self._writer.hold,
             "release_writes": self._writer.release,
-            "is_writing_paused": self._is_writing_paused,
         }
         super().__init__(config, server_state, {**app_state, **hooks}, _loop)
         self._bounds = bounds
@@ -173,9 +187,6 @@ class LimitedProtocol(H11Protocol):
             detail = f"the headers did not arrive within {self._bounds.header_timeout_s:g} s; send them faster"
             self.transport.write(raw_refusal(RequestRefused("headers-too-slow", detail)))
             self.transport.close()
-
-    def _is_writing_paused(self) -> bool:
-        return bool(self.flow.write_paused)
 
     def _abort(self) -> None:
         self.transport.abort()

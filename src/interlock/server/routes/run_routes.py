@@ -107,7 +107,7 @@ def _add_read_routes(router: APIRouter, service: Service) -> None:
     async def show_run(request: Request, run: RunId) -> Response:
         """Show a run."""
         await service.require_run(request, run)
-        return json_response(await run_detail(service.box, run))
+        return Response(await service.run_answers.answer_of(run), media_type="application/json")
 
     @router.get(
         "/{run}/explain",
@@ -146,7 +146,7 @@ def _add_event_routes(router: APIRouter, service: Service) -> None:
         place = await last_event_position(request, service.box.store) or StreamPosition(0)
         if not accepts_event_stream(request):
             return json_response(await event_page_after(service.box.journal, run, after, limit))
-        row = await service.box.journal.row(run)
+        row = await service.run_answers.row_of(run)
         if is_over(row.status) and not await service.box.store.of_run(run, place.position, 1):
             return Response(status_code=204)
         crew = await service.box.crew_of(row)

@@ -8,7 +8,7 @@ Rule 3: the stream of a run has the events of the runs below it, with their path
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -251,7 +251,7 @@ class EventFeed:
 
     # For streams
 
-    async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
+    async def stream(self, reader: Reader, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
         async for text in self._stream_backlog(reader, joins=follow):
@@ -267,7 +267,6 @@ class EventFeed:
                     self._begin_frame(reader)
             finally:
                 self._remove_reader(reader)
-        # By itself: a reader that takes nothing is noticed by a send after the one that filled its buffer.
         yield closing_frame(reader.closing or (RUN_OVER if reader.is_over else END))
 
     def _begin_frame(self, reader: Reader) -> None:

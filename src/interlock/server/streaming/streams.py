@@ -1,12 +1,11 @@
-"""Event streams over HTTP: their limits, and disconnecting readers that do not read."""
+"""Event streams over HTTP, and their limits. The protocol disconnects readers that do not read."""
 
+import asyncio
 from collections import Counter
 
-from sse_starlette.event import ServerSentEvent
-from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from interlock.adapters.config.server_settings import ServerSettings
 from interlock.errors import RequestRefused
@@ -17,6 +16,15 @@ from interlock.server.streaming.positions import StreamPosition, parse_position
 from interlock.server.streaming.reader import Reader
 
 LAST_EVENT_ID = "last-event-id"
+
+# Proxies close connections on which nothing is sent.
+COMMENT = b": alive\r\n\r\n"
+
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # proxies pass each text on at once
+)
 
 
 class Streams:
@@ -53,40 +61,56 @@ class Streams:
     def count(self) -> int:
         return self._open.total()
 
-    @property
-    def send_timeout_s(self) -> float:
-        return self._settings.stream_send_timeout_seconds
 
+class _StreamResponse(Response):
+    """Sends the texts of a stream, and a comment now and then, until one side ends it."""
 
-class _StreamResponse(EventSourceResponse):
     def __init__(
         self, streams: Streams, caller: ApiCaller, reader: Reader, *, follow: bool, keep_alive_s: float
     ) -> None:
-        self._streams, self._caller = streams, caller
-        super().__init__(
-            streams.feed.stream(reader, follow=follow),
-            ping=keep_alive_s,
-            ping_message_factory=lambda: ServerSentEvent(comment="alive"),
-            send_timeout=streams.send_timeout_s,
-        )
+        self.status_code, self.background, self.raw_headers = 200, None, [*_HEADERS]
+        self._streams, self._caller, self._keep_alive_s = streams, caller, keep_alive_s
+        self._texts = streams.feed.stream(reader, follow=follow)
+        self._ending = asyncio.Lock()
+        self._has_ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._is_writing_paused = scope.get("state", {}).get("is_writing_paused")
+        tasks = [asyncio.create_task(work) for work in (self._send_texts(send), self._attend(receive, send))]
         try:
-            await super().__call__(scope, receive, send)
-        except SendTimeoutError:
-            # It reads nothing: its buffer would wait for ever.
-            if (abort := scope.get("state", {}).get("abort")) is not None:
-                abort()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            await self._texts.aclose()
             self._streams.release_stream(self._caller)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
 
-    async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        """Sends; only a send that may wait for its reader needs the timer."""
-        if self._is_writing_paused is not None and not self._is_writing_paused():
-            await send(message)
-        else:
-            await super()._send_with_timeout(send, message)
+    async def _send_texts(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for text in self._texts:
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+        async with self._ending:
+            self._has_ended = True
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _attend(self, receive: Receive, send: Send) -> None:
+        """Keeps the connection in use, and returns when the client is gone."""
+        while True:
+            try:
+                async with asyncio.timeout(self._keep_alive_s):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                return
+            except TimeoutError:
+                await self._send_comment(send)
+
+    async def _send_comment(self, send: Send) -> None:
+        async with self._ending:
+            if not self._has_ended:
+                await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
 
 
 def accepts_event_stream(request: Request) -> bool:

@@ -97,9 +97,11 @@ class ChatStream(ReplyAssembly):
             return None
         choice = chunk.choices[0]
         delta = choice.delta
-        if delta is None or choice.index != 0 or choice.finish_reason is not None or delta.content is None:
+        if delta is None or choice.index != 0 or choice.finish_reason is not None:
             return None
-        return delta.content if delta == _Delta(content=delta.content) else None
+        if delta.refusal is not None or delta.tool_calls is not None or delta.reasoning_content is not None:
+            return None
+        return delta.content if delta.reasoning is None and delta.reasoning_details is None else None
 
     def _apply(self, chunk: _Chunk) -> str:
         if chunk.error is not None:

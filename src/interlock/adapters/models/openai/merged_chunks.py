@@ -51,7 +51,7 @@ class ChunkMerger:
     def _merge_chunks(self, data: bytes) -> bytes:
         data, self._framing = self._framing + data, b""
         pieces: list[bytes] = []
-        at, end = 0, len(data)
+        at, end = self._take_whole_chunks(data, pieces), len(data)
         while at < end:
             if self._left:
                 pieces.append(data[at : at + self._left])
@@ -74,6 +74,18 @@ class ChunkMerger:
                     return self._pass_on(pieces, data[at:])
                 at, self._left = line.end(), size
         return _as_chunk(pieces)
+
+    def _take_whole_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+        """Takes the chunks that are there with their line breaks, as nearly all are; returns where the rest begins."""
+        at = 0
+        while not (self._left or self._has_ended_chunk) and (line := _CHUNK_LINE.match(data, at)) is not None:
+            begin = line.end()
+            end = begin + int(line[1], 16)
+            if end == begin or data[end : end + 2] != b"\r\n":
+                break
+            pieces.append(data[begin:end])
+            at = end + 2
+        return at
 
     def _pass_on(self, pieces: list[bytes], rest: bytes) -> bytes:
         """At the end of the body, or of what is understood."""
