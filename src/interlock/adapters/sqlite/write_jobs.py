@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -12,6 +13,11 @@ from interlock.errors import RunError
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection, WriterCache], T]
+
+# The most bytes in one transaction of the thread, so that the first job does not wait for seconds of writing; and what
+# a job counts besides its size.
+GROUP_BYTES = 8 * 1024 * 1024
+JOB_BYTES = 1024
 
 
 class WriteJob(NamedTuple):
@@ -51,6 +57,15 @@ def is_locked_out(outcome: JobOutcome) -> bool:
 
 def size_of(jobs: list[WriteJob]) -> int:
     return sum([job.size for job in jobs])
+
+
+def take_group(left: deque[WriteJob]) -> list[WriteJob]:
+    """Takes the first jobs, as many as fit into one transaction."""
+    jobs, size = list[WriteJob](), 0
+    while left and size < GROUP_BYTES:
+        jobs.append(left.popleft())
+        size += JOB_BYTES + jobs[-1].size
+    return jobs
 
 
 def resolve_on_loops(outcomes: list[JobOutcome]) -> None:

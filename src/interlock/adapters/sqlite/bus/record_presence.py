@@ -27,6 +27,9 @@ from interlock.ports import Record
 
 _LAST_POSITION = 2**63 - 1
 
+# Who ended and who began work, as the events of a record tell it (`agents_in_record`).
+AgentsOfRecord = tuple[tuple[str, ...], tuple[str, ...]]
+
 # In place of a presence that follows from the events.
 TOLD = 1
 
@@ -44,10 +47,18 @@ SELECT_AT = _SELECT.format("position = ?", "")
 
 
 def presence_column(
-    ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...], number: int, record: Record
+    ended: AgentsWithHops,
+    begun: AgentsWithHops,
+    changed: tuple[str, ...],
+    number: int,
+    record: Record,
+    told: AgentsOfRecord,
 ) -> bytes | int:
-    """The value of the column. `changed` are those who slept and woke, with "" for the others."""
-    told_ended, told_begun = agents_in_record(record.events)
+    """The value of the column. `changed` are those who slept and woke, with "" for the others.
+
+    `told` are the `agents_in_record`.
+    """
+    told_ended, told_begun = told
     if told_ended + told_begun == changed and len(told_ended) == len(ended):
         return TOLD
     names = [tuple([agent for agent, _ in each]) for each in (ended, begun)]
