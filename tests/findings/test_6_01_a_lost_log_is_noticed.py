@@ -244,8 +244,9 @@ def test_a_line_of_a_process_that_lives_is_given_to_nobody_even_if_it_is_damaged
         (owner.id, 10 + n) for n, owner in enumerate(owners)
     ]
     assert read_mark(tmp_path) == StoreProgress(12, 0), "its process has written it again"
-    for each in (*marks, *owners):
-        each.close()
+    for mark, owner in zip(marks, owners, strict=True):
+        mark.close()
+        owner.close()
 
 
 def test_a_loss_is_accepted_for_processes_that_have_ended_and_not_for_those_that_live(tmp_path: Path) -> None:
@@ -278,8 +279,9 @@ def test_a_look_at_the_mark_tells_whether_another_process_has_written(tmp_path: 
     second.advance(0, 1)
     assert first.has_changed()
     assert not first.has_changed()
-    for each in (first, second, *owners):
-        each.close()
+    for mark, owner in zip((first, second), owners, strict=True):
+        mark.close()
+        owner.close()
 
 
 async def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -89,8 +89,9 @@ class SqliteStore(
             appended = self._writer.append_alone(row, record, body, also, doing)
             if appended is not None:
                 return appended
+        self._require_usable()
         work = partial(run_rows.append, row=row, record=record, body=body, also=also)
-        return await self.write(doing, work, len(body))
+        return await self._writer.write(doing, work, len(body))
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> tuple[Grant, ...]:

@@ -5,7 +5,9 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from interlock.adapters.sqlite.failures import FOREIGN, is_locked, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
@@ -20,14 +22,16 @@ GROUP_BYTES = 8 * 1024 * 1024
 JOB_BYTES = 1024
 
 
-class WriteJob(NamedTuple):
+class WriteJob(msgspec.Struct):
+    """A piece of work, and the future of the task that waits for it."""
+
     doing: str
     work: Work[Any]
     future: asyncio.Future[Any]
     size: int
 
 
-class JobOutcome(NamedTuple):
+class JobOutcome(msgspec.Struct):
     """`result` is the result of the work, or the exception for its caller."""
 
     job: WriteJob
@@ -79,10 +83,11 @@ def resolve_on_loops(outcomes: list[JobOutcome]) -> None:
 
 
 def resolve_futures(outcomes: list[JobOutcome]) -> None:
-    for job, result in outcomes:
-        if job.future.done():  # its caller was cancelled
+    for each in outcomes:
+        future, result = each.job.future, each.result
+        if future.done():  # its caller was cancelled
             continue
         if isinstance(result, Exception):
-            job.future.set_exception(result)
+            future.set_exception(result)
         else:
-            job.future.set_result(result)
+            future.set_result(result)

@@ -229,9 +229,9 @@ class Writer:
             outcomes = self._perform(jobs)
         finally:
             self._lock.release()
-        locked = [each.job for each in outcomes if write_jobs.is_locked_out(each)]
-        self._leave_to_thread(locked)
-        return [each for each in outcomes if not write_jobs.is_locked_out(each)] if locked else outcomes
+        locked = [each for each in outcomes if isinstance(each.result, Exception) and write_jobs.is_locked_out(each)]
+        self._leave_to_thread([each.job for each in locked])
+        return [each for each in outcomes if each not in locked] if locked else outcomes
 
     def _try_lock_on_loop(self, size: int) -> bool:
         """Takes the lock if the loop may write. The thread holds it until all jobs that it took are done."""

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
@@ -14,7 +15,7 @@ from interlock.broadcast.record import Emission
 from interlock.ports import NO_BROADCASTS, AtomicWrites, BroadcastOutcome, Record, RunRow
 
 
-class PresenceWrite(NamedTuple):
+class PresenceWrite(msgspec.Struct, frozen=True):
     """The presence of a record, and the broadcasts that must be stored because they have subscribers."""
 
     stored: bytes | int | None = None
