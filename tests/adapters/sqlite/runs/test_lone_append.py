@@ -168,7 +168,7 @@ async def test_what_other_processes_commit_is_noticed_and_each_part_of_the_fence
 async def test_a_repair_by_another_process_is_noticed(tmp_path: Path) -> None:
     async with handing_over(tmp_path) as (run, _):
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as connection:
-            connection.create_function("interlock_seal", -1, lambda *_: b"", deterministic=True)  # a wrong one
+            connection.create_function("interlock_seal", -1, lambda *_: 1, deterministic=True)  # a wrong one
             connection.execute("update bus_changes set number = number + 1 where name = 'subscriptions'")
         await SqliteStore(tmp_path, durability="normal").close()
         async with traced(run.store) as statements:
