@@ -98,8 +98,11 @@ class NewestMark:
         """Sets the mark to the progress of the database, whatever it was before."""
         self._position, self._unrecorded = reached
         self._write()
-        for place in self._ended:
-            self._write_at(place * SIZE, _encode_line(0, 0, b""))
+        try:
+            for place in self._ended:
+                os.pwrite(self._descriptor, _encode_line(0, 0, b""), place * SIZE)
+        except OSError as error:
+            self._warn(error)
 
     def has_changed(self) -> bool:
         """Whether another process may have written since the last call, or since the mark was opened."""
@@ -123,17 +126,14 @@ class NewestMark:
 
     def _write(self) -> None:
         line = _encode_line(self._position, self._unrecorded, self._owner)
-        self._write_at(self._start, line)
-        self._seen = self._before + line + self._after
-
-    def _write_at(self, start: int, line: bytes) -> None:
         try:
-            os.pwrite(self._descriptor, line, start)
+            os.pwrite(self._descriptor, line, self._start)
         except OSError as error:
             self._warn(error)
+        self._seen = self._before + line + self._after
 
     def _cut_after(self, place: int) -> None:
-        """Removes lines that nobody needs: most folders are used by one process at a time, so that there is one."""
+        """Removes lines that are not needed: most folders are used by one process at a time, so that there is one."""
         self._ended = [each for each in self._ended if each < place]
         size = (place + 1) * SIZE
         if len(self._seen) <= size:

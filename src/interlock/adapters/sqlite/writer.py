@@ -137,6 +137,8 @@ class Writer:
     ) -> AppendResult | None:
         """Appends by one statement if the running task writes alone; None with nothing written if it needs `write`."""
         size = len(body)
+        if self._gathered or self._ticks.in_company:
+            return None
         if not self._is_alone(asyncio.get_running_loop()) or not self._try_lock_on_loop(size):
             return None
         try:

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.runs import fenced_insert, lone_append, tail
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
 from interlock.broadcast.subscriptions import AgentSubscription
-from interlock.engine.events import ModelReplied, TurnStarted, Usage
 from interlock.errors import NotOwner, StoreBroken, StoreFailed
-from interlock.ports import AtomicWrites, Record, RunQuestions, RunRow
-from tests.adapters.store_records import a_row, started
+from interlock.ports import AtomicWrites, RunQuestions
+from tests.adapters.sqlite.runs.handing_over import HandingOver
+from tests.adapters.store_records import a_row
 
 WATCH = AgentSubscription(crew="watch", agent="z", pattern="agent:*:*")
 
@@ -27,27 +26,6 @@ WATCH = AgentSubscription(crew="watch", agent="z", pattern="agent:*:*")
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow disk the thread commits."""
     monkeypatch.setattr(writer, "SLOW_S", 600.0)
-
-
-class HandingOver:
-    """A run whose agents a and b hand over to each other, as the runtime stores it."""
-
-    def __init__(self, store: SqliteStore, run: str) -> None:
-        self.store, self.row, self._steps = store, a_row(run, agent="a", updated_at=1), count(1)
-
-    async def start(self) -> None:
-        await self.store.create(self.row, started(), AtomicWrites(begun=(("a", 0),)))
-
-    def next(self, text: str = "") -> tuple[RunRow, Record, AtomicWrites]:
-        step = next(self._steps)
-        old, new = ("a", "b") if step % 2 else ("b", "a")
-        reply = ModelReplied(call="c", agent=old, text=text or f"reply {step}", usage=Usage())
-        record = Record(seq=2 * step, at=step + 1, events=(reply, TurnStarted(agent=new, turn=step)))
-        row = a_row(self.row.run, agent=new, updated_at=record.at, usage=Usage(calls=step))
-        return row, record, AtomicWrites(ended=((old, 0),), begun=((new, 0),))
-
-    async def hand_over(self, text: str = "") -> None:
-        await self.store.append(*self.next(text))
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ class BusCache:
 
     @property
     def agents_without_subscribers(self) -> SqliteActiveAgents | None:
-        """The active agents, if all is as new as the connection and nobody subscribes to anything; else None."""
+        """The active agents, if all is as new as the connection and there is no subscription; else None."""
         is_current = self._is_active_current and self._is_current
         return self._active if is_current and not self._directory.by_key else None
 

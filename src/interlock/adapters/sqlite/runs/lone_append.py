@@ -35,15 +35,16 @@ def append_alone(
     told = agents_in_record(record.events)
     if not is_told(known, row, record, len(body), told[1]):
         return None
+    ended, begun, fence = also.ended, also.begun, (newest, cache.unrecorded)
+    has_presence = bool(ended or begun)
+    agents = cache.bus.agents_without_subscribers if has_presence else None
+    if has_presence and agents is None:
+        return None
     crash_point("before commit")
-    fence, ended, begun = (newest, cache.unrecorded), also.ended, also.begun
-    if not (ended or begun):
+    if agents is None:
         position = insert_fenced(connection, INSERT_LONE, known, record, body, None, fence)
         is_news = False
     else:
-        agents = cache.bus.agents_without_subscribers
-        if agents is None:
-            return None
         slept, woken = agents.change(row.crew, row.run, ended, begun)
         changed, position = slept + woken, None
         try:
@@ -57,7 +58,8 @@ def append_alone(
         is_news = any(changed)
     if position is None:
         return None
-    known.row, cache.newest = row, position
+    known.row = row
+    cache.newest = cache.newest_known = position
     cache.behind[row.run] = known
     return AppendResult(position, (), (), PRESENCE_ONLY if is_news else NO_BROADCASTS)
 

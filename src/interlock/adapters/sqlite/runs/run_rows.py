@@ -113,7 +113,7 @@ def _try_append(
     if position is None:
         cache.bus.reset()  # it counts the presence of this record already
         return None
-    cache.newest = position
+    cache.newest = cache.newest_known = position
     if may_wait:
         cache.behind[row.run] = known
     else:
@@ -154,7 +154,7 @@ def insert_record(
     stored_crc = as_int32(crc ^ (number & 0xFFFF_FFFF))
     done = connection.execute(INSERT_RECORD, (number, seq, stored_crc, link, presence, body))
     assert done.lastrowid is not None, "an insert has a rowid"
-    cache.newest = done.lastrowid
+    cache.newest = cache.newest_known = done.lastrowid
     return done.lastrowid
 
 

@@ -52,30 +52,25 @@ class WriterCache:
         self.bus = BusCache()
         self._version = -1  # changes when another connection has committed
         self.newest = 0  # the position of the newest record of this transaction
-        self._seen = 0  # the position of the newest record of the transactions before
+        self.newest_known = 0  # that of the newest record of all, unless another process has committed since
         self.unrecorded = NO_COUNT  # the number of commits without a record
         self.filled = 0  # the position to which the tail was filled, as far as is known
 
     def refresh(self, connection: sqlite3.Connection) -> int:
         """Drops what another process has changed, and returns the `data_version`. Call it first in a transaction."""
-        self._seen, self.newest = self.newest or self._seen, 0
+        self.newest = 0
         version: int = connection.execute("pragma data_version").fetchone()[0]
         if version == self._version:
             return version
         self._version = version
         self.bus.refresh()
         if self.heads:
-            for (run,) in connection.execute(_RUNS_AFTER, (self._seen,)).fetchall():
+            for (run,) in connection.execute(_RUNS_AFTER, (self.newest_known,)).fetchall():
                 self.forget_run(run)
-        self._seen = newest_position(connection)
+        self.newest_known = newest_position(connection)
         count = change_count_or_none(connection, UNRECORDED)
         self.unrecorded = NO_COUNT if count is None else count
         return version
-
-    @property
-    def newest_known(self) -> int:
-        """The position of the newest record, unless another process has committed since."""
-        return self.newest or self._seen
 
     def put_head(self, run: str, head: LiveHead) -> None:
         if len(self.heads) >= CACHED_RUNS_MAX:
@@ -90,4 +85,5 @@ class WriterCache:
         self.heads.clear()
         self.behind.clear()
         self.bus.reset()
-        self._version, self.newest, self.filled, self.unrecorded = -1, 0, 0, NO_COUNT
+        self._version, self.unrecorded = -1, NO_COUNT
+        self.newest = self.newest_known = self.filled = 0
