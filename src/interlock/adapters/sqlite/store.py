@@ -85,7 +85,7 @@ class SqliteStore(
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         """Uses only status, reason, agent, usage and `updated_at` of the row: the rest is fixed at creation."""
         body, doing = record_format.encode_record(record), f"append to run '{row.run}'"
-        if not self._closed and ThisProcess.pid == self._pid:
+        if row.status == "running" and not self._closed and ThisProcess.pid == self._pid:
             appended = self._writer.append_alone(row, record, body, also, doing)
             if appended is not None:
                 return appended
