@@ -76,7 +76,7 @@ class NewestMark:
         found = os.pread(self._descriptor, FILE_BYTES_MAX, 0)
         lines = _decode_lines(found)
         self._position, self._unrecorded = _greatest_of([each for each in lines if each is not None])
-        ended = _ended_lines(folder, lines)
+        ended = _reusable_places(folder, lines)
         place = min(ended, default=len(lines))
         self._start, self._ended = place * SIZE, [each for each in ended if each != place]
         self._is_said = False
@@ -149,7 +149,7 @@ class NewestMark:
             _log.warning("'%s' cannot be written: %s; a loss may go unnoticed", self._path, error.strerror)
 
 
-def _ended_lines(folder: Path, lines: list[MarkLine | None]) -> list[int]:
+def _reusable_places(folder: Path, lines: list[MarkLine | None]) -> list[int]:
     """The places of lines whose process has ended. A damaged one may belong to any process that lives."""
     alive = [line is not None and bool(line.owner) and is_alive(folder, line.owner) for line in lines]
     is_used = any(alive)

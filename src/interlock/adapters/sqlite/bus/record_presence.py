@@ -65,11 +65,11 @@ def presence_column(
     told_ended, told_begun = told
     if told_ended + told_begun == changed and len(told_ended) == len(ended):
         return TOLD
-    return _seal_presence(record.at, _written_out(ended, begun, changed), number, record.seq)
+    return _seal_presence(record.at, _encode_agents(ended, begun, changed), number, record.seq)
 
 
 @lru_cache(WRITTEN_OUT_CACHED)
-def _written_out(ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...]) -> bytes:
+def _encode_agents(ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...]) -> bytes:
     """With many runs of a crew nearly every handoff is between agents that are at work elsewhere."""
     names = [tuple([agent for agent, _ in each]) for each in (ended, begun)]
     quiet = tuple([place for place, agent in enumerate(changed) if not agent])
