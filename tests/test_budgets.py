@@ -21,13 +21,17 @@ from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.openai.chat_stream import ChatStream
 from interlock.adapters.models.openai.endpoint import Endpoint, Server
 from interlock.adapters.models.openai.event_lines import EventLines
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.events import ModelCalledEvent, ModelDeltaEvent
 from interlock.ports import Delta, ModelReply, ModelRequest
+from tests.adapters.sqlite.runs.handing_over import HandingOver
 from tests.server.office import CREW, KEY, crew_file, open_office
 
 POST_RUN_CALLS_MAX = 549
 GET_RUN_CALLS_MAX = 93
 START_CALLS_MAX = 365
+# A handoff alone, in a data folder: the append, and the question whether another process has committed.
+APPEND_CALLS_MAX = 34
 # A reply of 400 pieces: in the client, by one read each and by reads of 4 kB, and a whole run of one reply, without a
 # watcher and with one.
 CLIENT_REPLY_CALLS_MAX = 4_411
@@ -134,6 +138,19 @@ async def test_a_start_costs_no_more_calls_than_before(tmp_path: Path) -> None:
     async with Interlock(tmp_path / "data", models=hangs) as box:
         assert await least(lambda: box.start(crew, "go")) <= START_CALLS_MAX
         box.stop_without_waiting()
+
+
+async def test_an_append_costs_no_more_calls_than_before(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, durability="normal")
+    run = HandingOver(store, "r")
+    await run.start()
+
+    async def hand_over() -> None:
+        store.version()
+        await run.hand_over()
+
+    assert await least(hand_over) <= APPEND_CALLS_MAX
+    await store.close()
 
 
 async def test_a_piece_in_the_client_costs_no_more_calls_than_before() -> None:

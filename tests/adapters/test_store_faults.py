@@ -20,7 +20,7 @@ import pytest
 
 from interlock import Interlock
 from interlock.adapters.files import mounts
-from interlock.adapters.sqlite import database, migrations, writer
+from interlock.adapters.sqlite import database, log_backlog, migrations, writer
 from interlock.adapters.sqlite.read_only import ReadOnlyStore
 from interlock.adapters.sqlite.runs import run_head
 from interlock.adapters.sqlite.store import SqliteStore
@@ -229,7 +229,7 @@ async def test_a_sync_that_fails_during_a_checkpoint_is_final_as_well(
     """SQLite passes over it, so the log would be taken for kept."""
     async with opened(tmp_path) as store:
         await nothing(store)
-    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", 1)
 
     with pytest.raises(StoreFailed, match="the disk failed"):
         async with opened(
@@ -278,7 +278,7 @@ async def test_a_lone_append_is_committed_on_the_loop_and_in_the_thread_while_th
 
 async def test_no_connection_is_used_by_two_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small and large appends, alone and together, and a checkpoint after each."""
-    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", 1)
     monkeypatch.setattr(writer, "LARGE_BYTES", 5_000)
     strangers: list[str] = []
 
@@ -439,7 +439,7 @@ async def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back
     most = MEGABYTE
     monkeypatch.setattr(database, "LOG_BYTES_MAX", most)
     monkeypatch.setattr(sqlite_folder, "LOG_BYTES_MAX", most)
-    monkeypatch.setattr(writer, "LOG_BYTES", most // 8)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", most // 8)
     log = tmp_path / "interlock.db-wal"
 
     async with opened(tmp_path) as store:

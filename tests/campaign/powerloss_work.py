@@ -15,7 +15,7 @@ from unittest import mock
 
 import msgspec
 
-from interlock.adapters.sqlite import database, writer
+from interlock.adapters.sqlite import database, log_backlog
 from interlock.adapters.sqlite.runs import tail
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules import record_format
@@ -239,9 +239,9 @@ def played(
     work = Work(disk, seed, durability, kind)
     with (
         mock.patch.object(database, "LOG_BYTES_MAX", LOG_BYTES_MAX),
-        mock.patch.object(writer, "LOG_BYTES", LOG_BYTES),
+        mock.patch.object(log_backlog, "LOG_BYTES", LOG_BYTES),
         mock.patch.object(tail, "TAIL_MAX", TAIL_MAX),
-        mock.patch.object(writer, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
+        mock.patch.object(log_backlog, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
         disk.recording(),
     ):
         try:

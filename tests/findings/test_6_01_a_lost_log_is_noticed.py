@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import httpx2
 import pytest
@@ -19,6 +20,7 @@ from click.testing import CliRunner, Result
 from interlock import Interlock, load_crew
 from interlock.adapters.files import newest_mark
 from interlock.adapters.files.newest_mark import NEWEST, NewestMark, StoreProgress, read_mark
+from interlock.adapters.files.owner_files import OWNERS, OwnerFile
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.cli.main import interlock
 from interlock.compose.upkeep.archive import delete_run
@@ -114,7 +116,7 @@ async def test_with_durability_normal_it_warns_once_and_goes_on(
 ) -> None:
     data = killed_folder(tmp_path / "data", "normal")
     (data / LOG).unlink(missing_ok=True)
-    (data / NEWEST).write_bytes(newest_mark._encode_mark(StoreProgress(1_000, 1_000)))
+    (data / NEWEST).write_bytes(newest_mark._encode_line(1_000, 1_000, b""))
     await SqliteStore(data, durability="normal").close()
     assert "are lost" in caplog.text
     caplog.clear()
@@ -197,7 +199,9 @@ async def test_deleting_runs_lowers_nothing(data: Path) -> None:
 
 def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
     """Two marks of one folder, written in any order."""
-    first, second = NewestMark(tmp_path), NewestMark(tmp_path)
+    (tmp_path / OWNERS).mkdir()
+    owners = [OwnerFile(tmp_path) for _ in range(2)]
+    first, second = (NewestMark(tmp_path, owner.id) for owner in owners)
     random, most = Random(1), 0
     for _ in range(200):
         position = random.randint(1, 1_000)
@@ -207,18 +211,77 @@ def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
     first.close()
     second.close()
     assert read_mark(tmp_path) == StoreProgress(most, 0)
+    for owner in owners:
+        owner.close()
+    NewestMark(tmp_path, "third").close()
+    assert read_mark(tmp_path) == StoreProgress(most, 0)
+    assert (tmp_path / NEWEST).stat().st_size == newest_mark.SIZE, "the lines of processes that have ended are removed"
 
 
-def test_a_mark_that_another_process_holds_stops_nobody_and_is_written_later(tmp_path: Path) -> None:
-    import fcntl
-
-    mark = NewestMark(tmp_path)
-    with (tmp_path / NEWEST).open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        mark.advance(7, 0)
-        assert read_mark(tmp_path) != StoreProgress(7, 0)
+def test_a_mark_of_an_older_version_counts_and_is_replaced(tmp_path: Path) -> None:
+    text = b"interlock %020d %020d " % (40, 2)
+    (tmp_path / NEWEST).write_bytes(text + b"%08x\n" % crc32(text))
+    assert read_mark(tmp_path) == StoreProgress(40, 2)
+    mark = NewestMark(tmp_path, "me")
+    assert read_mark(tmp_path) == StoreProgress(40, 2)
+    mark.advance(41, 0)
     mark.close()
-    assert read_mark(tmp_path) == StoreProgress(7, 0)
+    assert read_mark(tmp_path) == StoreProgress(41, 2)
+
+
+def test_a_line_of_a_process_that_lives_is_given_to_nobody_even_if_it_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / OWNERS).mkdir()
+    owners = [OwnerFile(tmp_path) for _ in range(3)]
+    marks = [NewestMark(tmp_path, owner.id) for owner in owners[:2]]
+    with (tmp_path / NEWEST).open("r+b") as file:
+        file.write(b"X")
+    assert read_mark(tmp_path) == newest_mark.DamagedMark()
+    marks.append(NewestMark(tmp_path, owners[2].id))
+    for n, mark in enumerate(marks):
+        mark.advance(10 + n, 0)
+    lines = newest_mark._decode_lines((tmp_path / NEWEST).read_bytes())
+    assert [line and (line.owner, line.progress.position) for line in lines] == [
+        (owner.id, 10 + n) for n, owner in enumerate(owners)
+    ]
+    assert read_mark(tmp_path) == StoreProgress(12, 0), "its process has written it again"
+    for mark, owner in zip(marks, owners, strict=True):
+        mark.close()
+        owner.close()
+
+
+def test_a_loss_is_accepted_for_processes_that_have_ended_and_not_for_those_that_live(tmp_path: Path) -> None:
+    (tmp_path / OWNERS).mkdir()
+    owners = [OwnerFile(tmp_path) for _ in range(3)]
+    marks = [NewestMark(tmp_path, owner.id) for owner in owners]
+    for mark, position in zip(marks, (50, 70, 30), strict=True):
+        mark.advance(position, 0)
+    for ended in (0, 1):
+        marks[ended].close()
+        owners[ended].close()
+    again = NewestMark(tmp_path, "again")
+    assert read_mark(tmp_path) == StoreProgress(70, 0)
+    again.reset(StoreProgress(20, 0))
+    assert read_mark(tmp_path) == StoreProgress(30, 0), "the third process lives"
+
+
+def test_a_look_at_the_mark_tells_whether_another_process_has_written(tmp_path: Path) -> None:
+    (tmp_path / OWNERS).mkdir()
+    owners = [OwnerFile(tmp_path) for _ in range(2)]
+    first = NewestMark(tmp_path, owners[0].id)
+    first.advance(1, 0)
+    assert not first.has_changed(), "its own lines are nothing new"
+    second = NewestMark(tmp_path, owners[1].id)
+    assert first.has_changed()
+    assert not first.has_changed()
+    second.advance(2, 0)
+    first.advance(3, 0)
+    assert first.has_changed(), "an own line does not hide what came before it"
+    second.advance(0, 1)
+    assert first.has_changed()
+    assert not first.has_changed()
+    for mark, owner in zip((first, second), owners, strict=True):
+        mark.close()
+        owner.close()
 
 
 async def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

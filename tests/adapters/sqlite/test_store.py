@@ -22,11 +22,11 @@ import msgspec
 import pytest
 
 from interlock.adapters.files import owner_files
-from interlock.adapters.sqlite import migrations
+from interlock.adapters.sqlite import log_backlog, loop_ticks, migrations
 from interlock.adapters.sqlite import writer as sqlite_writer
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.bus.bus_schema import DELAYED_IN_ORDER
-from interlock.adapters.sqlite.runs import run_head
+from interlock.adapters.sqlite.runs import lone_append, run_head
 from interlock.adapters.sqlite.sealed_tables import register_seal_function
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.store_rules.broadcast_rows import crc_as_int32
@@ -459,7 +459,8 @@ async def test_whoever_writes_alone_waits_for_no_tick_of_the_loop_until_the_tick
     """By a clock that advances by half a millisecond with every reading."""
     looks = itertools.count(1)
     clock = SimpleNamespace(perf_counter=lambda: next(looks) / 2000, monotonic=time.monotonic)
-    monkeypatch.setattr(sqlite_writer, "time", clock)
+    for module in (sqlite_writer, loop_ticks):
+        monkeypatch.setattr(module, "time", clock)
     ticks: list[int] = []
 
     async with opened(tmp_path) as store:
@@ -483,7 +484,8 @@ async def test_those_who_write_in_the_tick_of_another_share_a_commit(
 
     async with opened(tmp_path) as store:
         await fill(store, runs=4, records=1)
-        monkeypatch.setattr(sqlite_writer, "crash_point", points.append)
+        for module in (sqlite_writer, lone_append):
+            monkeypatch.setattr(module, "crash_point", points.append)
         await asyncio.gather(*(store.append(a_row(f"r{n}"), replied(2)) for n in range(4)))
         assert points == ["before commit", "after commit"] * 2
 
@@ -563,7 +565,7 @@ async def test_normal_durability_forces_commits_to_the_disk_at_intervals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a checkpoint makes the database file itself grow."""
-    monkeypatch.setattr(sqlite_writer, "NORMAL_SYNC_S", 0.0)
+    monkeypatch.setattr(log_backlog, "NORMAL_SYNC_S", 0.0)
 
     async with opened(tmp_path, "normal") as store:
         before = (tmp_path / "interlock.db").stat().st_size

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.adapters.files.data_folder import DATABASE
-from interlock.adapters.sqlite import migrations, writer
+from interlock.adapters.sqlite import log_backlog, migrations, write_jobs, writer
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
@@ -130,7 +130,7 @@ async def test_what_waits_when_a_commit_begins_is_part_of_it_and_nobody_waits_fo
 async def test_a_group_has_an_end_in_bytes_and_the_next_one_begins_where_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "GROUP_BYTES", 10 * (writer.JOB_BYTES + 1_000))
+    monkeypatch.setattr(write_jobs, "GROUP_BYTES", 10 * (write_jobs.JOB_BYTES + 1_000))
     performed: list[int] = []
     note = notes(performed)
     async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
@@ -163,7 +163,7 @@ async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path) -> 
 
 
 async def test_no_commit_waits_while_the_log_is_written_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", 1)
     monkeypatch.setattr(writer, "PAUSE_TIMES", 2**40)
     async with opened_and_held(tmp_path, *WRITE_BACK) as (store, log):
         log.holds = True
@@ -181,7 +181,7 @@ async def test_while_the_disk_is_quick_commits_pause_and_the_log_starts_again(
 ) -> None:
     """A sync of a log that grows costs twice as much."""
     monkeypatch.setattr(writer, "SLOW_S", QUICK_S)
-    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", 1)
     async with opened_and_held(tmp_path, *WRITE_BACK) as (store, log):
         log.holds = True
         await store.create(a_row("r0", epoch=1), started())
@@ -201,7 +201,7 @@ async def test_commits_pause_for_a_log_that_grows_while_it_is_written_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite starts the log again only if a commit finds all of it written back."""
-    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(log_backlog, "LOG_BYTES", 1)
     async with opened_and_held(tmp_path, "pragma wal_checkpoint", "interlock-writer") as (store, pause):
         pause.holds = True
         await store.create(a_row("r0"), started())
@@ -229,7 +229,7 @@ async def test_a_write_that_cannot_begin_forgets_nothing(tmp_path: Path, monkeyp
 
 
 async def test_a_log_that_cannot_be_asked_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "NORMAL_SYNC_S", 0.01)
+    monkeypatch.setattr(log_backlog, "NORMAL_SYNC_S", 0.01)
     asked, again, is_same = 0, threading.Event(), DatabaseFiles.is_same_database
 
     def fail_once(files: DatabaseFiles) -> bool:

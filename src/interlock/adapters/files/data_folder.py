@@ -20,7 +20,12 @@ from interlock.adapters.files.private_files import restrict_permissions
 from interlock.adapters.files.signal_files import SIGNALS
 from interlock.adapters.log.log_file import LOG_FILE
 from interlock.adapters.sqlite import migrations
-from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, change_count_of, repair_change_counts
+from interlock.adapters.sqlite.bus.change_counts import (
+    UNRECORDED,
+    change_count_of,
+    increment_change_count,
+    repair_change_counts,
+)
 from interlock.adapters.sqlite.failures import DAMAGE
 from interlock.adapters.sqlite.migrations import Connect
 from interlock.adapters.sqlite.runs.places import has_wrong_places, make_places_again, newest_position
@@ -120,14 +125,14 @@ def progress_of(connection: sqlite3.Connection, marked: StoreProgress) -> StoreP
         return StoreProgress(position, marked.unrecorded)
 
 
-def open_mark(folder: Path, connection: sqlite3.Connection, marked: StoreProgress | None) -> NewestMark:
-    """Opens the mark of a database that was opened for writing, and advances it.
+def open_mark(folder: Path, connection: sqlite3.Connection, marked: StoreProgress | None, owner: str) -> NewestMark:
+    """Opens the mark of a database that was opened for writing, and advances it. The owner writes a line of its own.
 
     Without a mark, or with an accepted loss, it is set to the progress of the database.
     """
     repair_damaged_rows(connection, marked or StoreProgress())
     found = progress_of(connection, StoreProgress())
-    mark = NewestMark(folder)
+    mark = NewestMark(folder, owner)
     if marked is None:
         mark.reset(found)
     else:
@@ -144,6 +149,7 @@ def repair_damaged_rows(connection: sqlite3.Connection, marked: StoreProgress) -
     try:
         for what in repaired:
             _REPAIRS[what][1](connection, marked)
+        increment_change_count(connection, UNRECORDED)  # other processes notice it
         connection.execute("commit")
     finally:
         if connection.in_transaction:

@@ -97,10 +97,16 @@ class Database:
             with lock_folder(self.folder):
                 require_not_moved(read_move_mark(self.folder), str(self.folder))
                 marked = data_folder.read_progress(self.folder, connect, accepts_loss or durability == "normal")
-                self._reading, self._writing, self._mark = open_database(path, durability, connect, marked)
-                self._write_back = connect(path, "rw")
                 remove_dead_owners(self.folder)
                 self._owner = OwnerFile(self.folder, knows)
+                try:
+                    self._reading, self._writing, self._mark = open_database(
+                        path, durability, connect, marked, self._owner.id
+                    )
+                    self._write_back = connect(path, "rw")
+                except BaseException:
+                    self._owner.close()
+                    raise
         self._writer = Writer(self._writing, self._write_back, path, durability, self._mark)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
         _open_databases.add(self)
@@ -205,7 +211,7 @@ class Database:
 
 
 def open_database(
-    path: Path, durability: str, connect: Connect, marked: StoreProgress | None
+    path: Path, durability: str, connect: Connect, marked: StoreProgress | None, owner: str
 ) -> tuple[sqlite3.Connection, sqlite3.Connection, NewestMark]:
     """Opens a connection to read and one to write, to a valid database of the newest schema, and its mark."""
     if not migrations.has_database(path):
@@ -218,7 +224,7 @@ def open_database(
             writing.execute(f"pragma {setting}").fetchone()
         migrations.migrate(writing)
         reading.execute("pragma query_only = on")
-        mark = data_folder.open_mark(path.parent, writing, marked)
+        mark = data_folder.open_mark(path.parent, writing, marked, owner)
         fill_at_opening(writing)
         return reading, writing, mark
     except BaseException:

@@ -69,7 +69,7 @@ def hold_folder(folder: Path, connect: migrations.Connect, *, create: bool) -> I
     with lock_folder(folder):
         with as_store_failed(f"open the data folder '{folder}'"):
             marked = data_folder.read_progress(folder, connect, accepts_loss=False)
-            reading, writing, mark = open_database(path, "full", connect, marked)
+            reading, writing, mark = open_database(path, "full", connect, marked, owner="")  # the lock is held
         try:
             yield MovedFolder(folder, reading, writing)
         finally:

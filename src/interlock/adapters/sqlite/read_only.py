@@ -24,6 +24,7 @@ from interlock.adapters.sqlite.store import DATABASE, SqliteStore, T
 from interlock.adapters.sqlite.write_jobs import Work
 from interlock.adapters.store_rules.moved_tables import require_not_moved
 from interlock.errors import RecordsMissing, StoreFailed
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 
 READ_AS_IT_IS = "ro&immutable=1"
 READ_WITH_LOG = "ro"
@@ -65,6 +66,9 @@ class ReadOnlyStore(SqliteStore):
 
     def _require_unbroken(self) -> None:
         """Does nothing: a reader cannot break."""
+
+    async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+        raise StoreFailed(f"could not append to run '{row.run}': '{self.folder}' can only be read by this process")
 
     async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
         raise StoreFailed(f"could not {doing}: '{self.folder}' can only be read by this process")

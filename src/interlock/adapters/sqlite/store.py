@@ -18,6 +18,7 @@ from interlock.adapters.sqlite.database import CACHE_KB as CACHE_KB
 from interlock.adapters.sqlite.database import DURABILITIES as DURABILITIES
 from interlock.adapters.sqlite.database import LOG_BYTES_MAX as LOG_BYTES_MAX
 from interlock.adapters.sqlite.database import T as T
+from interlock.adapters.sqlite.database import ThisProcess
 from interlock.adapters.sqlite.failures import as_store_failed
 from interlock.adapters.sqlite.runs import places, run_queries, run_rows
 from interlock.adapters.sqlite.runs.owners import OwnerTables
@@ -85,9 +86,14 @@ class SqliteStore(
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         """Uses only status, reason, agent, usage and `updated_at` of the row: the rest is fixed at creation."""
-        body = record_format.encode_record(record)
+        body, doing = record_format.encode_record(record), f"append to run '{row.run}'"
+        if row.status == "running" and not self._closed and ThisProcess.pid == self._pid:
+            appended = self._writer.append_alone(row, record, body, also, doing)
+            if appended is not None:
+                return appended
+        self._require_usable()
         work = partial(run_rows.append, row=row, record=record, body=body, also=also)
-        return await self.write(f"append to run '{row.run}'", work, len(body))
+        return await self._writer.write(doing, work, len(body))
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> tuple[Grant, ...]:

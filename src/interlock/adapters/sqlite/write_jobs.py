@@ -2,9 +2,12 @@
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from interlock.adapters.sqlite.failures import FOREIGN, is_locked, store_failure_of
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
@@ -13,15 +16,22 @@ from interlock.errors import RunError
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection, WriterCache], T]
 
+# The most bytes in one transaction of the thread, so that the first job does not wait for seconds of writing; and what
+# a job counts besides its size.
+GROUP_BYTES = 8 * 1024 * 1024
+JOB_BYTES = 1024
 
-class WriteJob(NamedTuple):
+
+class WriteJob(msgspec.Struct):
+    """A piece of work, and the future of the task that waits for it."""
+
     doing: str
     work: Work[Any]
     future: asyncio.Future[Any]
     size: int
 
 
-class JobOutcome(NamedTuple):
+class JobOutcome(msgspec.Struct):
     """`result` is the result of the work, or the exception for its caller."""
 
     job: WriteJob
@@ -53,6 +63,15 @@ def size_of(jobs: list[WriteJob]) -> int:
     return sum([job.size for job in jobs])
 
 
+def take_group(left: deque[WriteJob]) -> list[WriteJob]:
+    """Takes the first jobs, as many as fit into one transaction."""
+    jobs, size = list[WriteJob](), 0
+    while left and size < GROUP_BYTES:
+        jobs.append(left.popleft())
+        size += JOB_BYTES + jobs[-1].size
+    return jobs
+
+
 def resolve_on_loops(outcomes: list[JobOutcome]) -> None:
     """Calls each loop once, however many of its tasks wait."""
     by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
@@ -64,10 +83,11 @@ def resolve_on_loops(outcomes: list[JobOutcome]) -> None:
 
 
 def resolve_futures(outcomes: list[JobOutcome]) -> None:
-    for job, result in outcomes:
-        if job.future.done():  # its caller was cancelled
+    for each in outcomes:
+        future, result = each.job.future, each.result
+        if future.done():  # its caller was cancelled
             continue
         if isinstance(result, Exception):
-            job.future.set_exception(result)
+            future.set_exception(result)
         else:
-            job.future.set_result(result)
+            future.set_result(result)

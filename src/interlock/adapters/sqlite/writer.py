@@ -2,8 +2,9 @@
 
 Rule 1: one lock guards the connection, so the loop and the thread never use it at once. The loop never waits for the
 lock: it leaves work to the thread, and then writes nothing before the thread has done all of it.
-Rule 2: a task that writes alone commits at once, until it has blocked a tick of the loop for 5 ms. Work of other tasks
-in that tick is gathered. All gathered work of a tick goes into one transaction, and is acknowledged after its commit.
+Rule 2: a task that writes alone commits at once, until it has blocked a tick of the loop for 5 ms; a plain append is
+one statement then (`runs.lone_append`). Work of other tasks in that tick is gathered. All gathered work of a tick goes
+into one transaction, and is acknowledged after its commit.
 Rule 3: the loop is not blocked. Large work and work while another process holds the lock go to the thread. So does
 everything while the disk is slow: the longest commit counts, and decays by a tenth with every commit. A disk that takes
 100 ms to sync blocks the loop once, and again only after 30 quick commits.
@@ -15,7 +16,7 @@ Rule 6: the progress of the database is marked beside it, after each commit and 
 that store no record are counted in the database for that.
 Rule 7: a failed fsync is final. The content of the disk is then unknown, so nothing is acknowledged any more.
 Rule 8: work waits for two commits at most: what waits when a commit of the thread begins is part of it, in the order in
-which it came, up to `GROUP_BYTES`.
+which it came, up to `write_jobs.GROUP_BYTES`.
 Rule 9: SQLite starts the log again only where all of it is written back, and a sync of a log that grows costs twice as
 much. So while the disk is quick, commits pause for the millisecond or two in which a thread writes the log back. While
 it is slow the thread does so beside them, over a connection of its own, and they pause only if the log grows too much.
@@ -33,21 +34,21 @@ from typing import Any, TypeVar
 
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.files.newest_mark import NewestMark
-from interlock.adapters.sqlite import write_jobs
+from interlock.adapters.sqlite import log_backlog, write_jobs
 from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, increment_change_count
+from interlock.adapters.sqlite.data_version import DataVersion
 from interlock.adapters.sqlite.database_files import DatabaseFiles
 from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
+from interlock.adapters.sqlite.log_backlog import LogBacklog
+from interlock.adapters.sqlite.loop_ticks import LoopTicks
 from interlock.adapters.sqlite.runs import tail
+from interlock.adapters.sqlite.runs.lone_append import append_alone
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.write_jobs import JobOutcome, Work, WriteJob
 from interlock.errors import RunError, StoreBroken, StoreFailed
+from interlock.ports import AppendResult, AtomicWrites, Record, RunRow
 
 T = TypeVar("T")
-
-# The most bytes in one transaction of the thread, so that the first job does not wait for seconds of writing; and what
-# a job counts besides its size.
-GROUP_BYTES = 8 * 1024 * 1024
-JOB_BYTES = 1024
 
 # A commit, or a tick of the loop, that takes longer than this is slow: a hundred live streams would notice.
 SLOW_S = 0.005
@@ -62,17 +63,9 @@ CHECKED_S = 0.01
 # How long the thread waits while another process writes.
 LOCKED_WAIT_MS = 5_000
 
-# The log is written back to the database after about this much: 1,000 pages, as SQLite does by itself.
-LOG_BYTES = 4 * 1024 * 1024
-# Bytes of a commit besides its bodies: a page of records; with every sixth a new one, and the page above. Rows of runs
-# and what else goes with some records make it two.
-COMMIT_BYTES = 2 * 4096
 # Commits pause until all of the log is written back when it has so many times that much.
 PAUSE_TIMES = 8
 PAGE_BYTES = 4096
-
-# With durability "normal": how old a commit may get before it is forced to the disk.
-NORMAL_SYNC_S = 1.0
 
 
 # In place of a result: the job was left to the thread.
@@ -97,15 +90,10 @@ class Writer:
         self._cache = WriterCache()
         self._lock = Lock()
         self._transaction_version: int | None = None
-        self._home: asyncio.AbstractEventLoop | None = None
-        self._gathered: list[WriteJob] = []
-        self._in_company = False
-        self._writes_alone: asyncio.Task[Any] | None = None
-        self._tick_began = 0.0
+        self._data_version = DataVersion(connection, mark)
+        self._ticks, self._gathered = LoopTicks(), list[WriteJob]()
         self._slowest_s = 0.0
-        self._logged = 0
-        self._syncs = durability == "normal"
-        self._unsynced_since: float | None = None
+        self._backlog = LogBacklog(syncs=durability == "normal")
         self._left: deque[WriteJob] = deque()
         self._woken, self._stopping = Event(), False
         self.connection.execute("pragma busy_timeout = 0").fetchone()
@@ -125,7 +113,7 @@ class Writer:
             if result is not LEFT_TO_THREAD:
                 return result  # type: ignore[no-any-return]
         job = WriteJob(doing, work, loop.create_future(), size)
-        if is_alone or self._home is not loop:
+        if is_alone or self._ticks.home is not loop:
             self._leave_to_thread([job])
         else:
             self._gather(job, loop)
@@ -138,9 +126,42 @@ class Writer:
         if not self._lock.acquire(blocking=False):  # in a transaction of the thread, no other connection can commit
             return self._transaction_version
         try:
-            return int(self.connection.execute("pragma data_version").fetchone()[0])
+            return self._data_version.read(CHECKED_S)
         except sqlite3.Error:  # the next write reports it
             return None
+        finally:
+            self._lock.release()
+
+    def append_alone(
+        self, row: RunRow, record: Record, body: bytes, also: AtomicWrites, doing: str
+    ) -> AppendResult | None:
+        """Appends by one statement if the running task writes alone; None with nothing written if it needs `write`."""
+        size = len(body)
+        if self._gathered or self._ticks.in_company:
+            return None
+        if not self._is_alone(asyncio.get_running_loop()) or not self._try_lock_on_loop(size):
+            return None
+        try:
+            if self.broken is not None:
+                raise StoreBroken(self.broken)
+            began = time.perf_counter()
+            if began > self._checked_at + CHECKED_S:
+                self._require_same_files()
+                began = self._checked_at
+            appended = append_alone(self.connection, self._cache, row, record, body, also)
+            if appended is None:
+                return None
+            took_s = time.perf_counter() - began
+            self._confirm(appended.position, 0)
+            self._note_commit(size, took_s)
+            return appended
+        except BaseException as error:
+            self._undo(error)
+            if not isinstance(error, FOREIGN):
+                raise
+            if is_locked(error):
+                return None
+            raise store_failure_of(doing, error) from error
         finally:
             self._lock.release()
 
@@ -164,29 +185,15 @@ class Writer:
 
     # On the event loop
 
-    def _is_home(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """One loop writes by itself: the first one, and after it is closed the next one."""
-        if self._home is loop:
-            return True
-        if self._home is not None and not self._home.is_closed():
-            return False
-        self._home, self._in_company, self._writes_alone = loop, False, None
-        self.hand_over_to_thread()
-        return True
-
     def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the running task is the only one that writes in this tick, and may continue."""
-        if not self._is_home(loop) or self._in_company or self._gathered:
-            return False
-        task = asyncio.current_task(loop)
-        if self._writes_alone is None:
-            self._writes_alone, self._tick_began = task, time.perf_counter()
-            loop.call_soon(self._end_tick)
-            return True
-        return self._writes_alone is task and time.perf_counter() - self._tick_began < SLOW_S
-
-    def _end_tick(self) -> None:
-        self._writes_alone = None
+        ticks = self._ticks
+        if ticks.home is not loop:
+            if ticks.set_home(loop):
+                self.hand_over_to_thread()  # what the closed loop left
+            if ticks.home is not loop:
+                return False
+        return not ticks.in_company and not self._gathered and ticks.is_alone(loop, SLOW_S)
 
     def _gather(self, job: WriteJob, loop: asyncio.AbstractEventLoop) -> None:
         self._gathered.append(job)
@@ -195,7 +202,7 @@ class Writer:
 
     def _write_gathered(self) -> None:
         jobs, self._gathered = self._gathered, []
-        self._in_company = len(jobs) > 1
+        self._ticks.in_company = len(jobs) > 1
         if jobs:
             write_jobs.resolve_futures(self._write_on_loop(jobs))
 
@@ -224,9 +231,9 @@ class Writer:
             outcomes = self._perform(jobs)
         finally:
             self._lock.release()
-        locked = [each.job for each in outcomes if write_jobs.is_locked_out(each)]
-        self._leave_to_thread(locked)
-        return [each for each in outcomes if not write_jobs.is_locked_out(each)] if locked else outcomes
+        locked = [each for each in outcomes if isinstance(each.result, Exception) and write_jobs.is_locked_out(each)]
+        self._leave_to_thread([each.job for each in locked])
+        return [each for each in outcomes if each not in locked] if locked else outcomes
 
     def _try_lock_on_loop(self, size: int) -> bool:
         """Takes the lock if the loop may write. The thread holds it until all jobs that it took are done."""
@@ -246,24 +253,18 @@ class Writer:
                 self._woken.wait()
             self._woken.clear()
             with self._lock:
-                outcomes = self._perform_some()
+                jobs = write_jobs.take_group(self._left)
+                outcomes = self._perform_patiently(jobs) if jobs else []
             write_jobs.resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
             if self._is_pause_due and self.broken is None:
                 with self._lock:
                     self._checkpoint()
 
-    def _perform_some(self) -> list[JobOutcome]:
-        jobs, size = list[WriteJob](), 0
-        while self._left and size < GROUP_BYTES:
-            jobs.append(self._left.popleft())
-            size += JOB_BYTES + jobs[-1].size
-        return self._perform_patiently(jobs) if jobs else []
-
     def _serve_log(self) -> None:
         while not self._stopping and self.broken is None:
-            self._log_woken.wait(self._wait_s())
+            self._log_woken.wait(self._backlog.wait_s())
             self._log_woken.clear()
-            if not self._is_write_back_due():
+            if not self._backlog.is_due():
                 continue
             if self._slowest_s > SLOW_S:
                 self._write_back_beside_commits()
@@ -272,22 +273,18 @@ class Writer:
                     self._checkpoint()
 
     def _write_back_beside_commits(self) -> None:
-        self._unsynced_since, self._logged = None, 0
+        self._backlog.clear()
         try:
             if not self._files.is_same_database():
                 return  # the next commit reports it
             _, pages, _ = self._write_back.execute("pragma wal_checkpoint(passive)").fetchone()
         except (sqlite3.Error, OSError) as error:
             self._note_final_failure(error)
-            self._unsynced_since = time.monotonic()  # tried again after a second
+            self._backlog.retry_later()
             return
-        if pages * PAGE_BYTES >= PAUSE_TIMES * LOG_BYTES:
+        if pages * PAGE_BYTES >= PAUSE_TIMES * log_backlog.LOG_BYTES:
             self._is_pause_due = True
             self._woken.set()
-
-    def _wait_s(self) -> float | None:
-        since = self._unsynced_since
-        return None if since is None else max(0.0, since + NORMAL_SYNC_S - time.monotonic())
 
     def _perform_patiently(self, jobs: list[WriteJob]) -> list[JobOutcome]:
         """Commits jobs, and waits while another process writes."""
@@ -328,12 +325,7 @@ class Writer:
             began = time.perf_counter()
             self.connection.execute("commit")
             took_s = time.perf_counter() - began
-            crash_point("after commit")
-            if self.broken is not None:  # meanwhile, by the thread of the log
-                raise StoreBroken(self.broken)
-            if not self._files.is_same_log():
-                raise self._fail_as_replaced()
-            self._mark.advance(self._cache.newest, unrecorded)
+            self._confirm(self._cache.newest, unrecorded)
         except BaseException as error:
             self._undo(error)
             raise
@@ -342,20 +334,27 @@ class Writer:
         self._note_commit(size, took_s)
         return results
 
+    def _confirm(self, newest: int, unrecorded: int) -> None:
+        """After a commit: raises unless it may be acknowledged, and marks it."""
+        crash_point("after commit")
+        if self.broken is not None:  # meanwhile, by the thread of the log
+            raise StoreBroken(self.broken)
+        if not self._files.is_same_log():
+            raise self._fail_as_replaced()
+        self._mark.advance(newest, unrecorded)
+
     def _count_unrecorded_commit(self, changes_before: int) -> int:
         """The number of this commit among those without a record; 0 if it has one, or changes nothing."""
         if self._cache.newest or self.connection.total_changes == changes_before:
             return 0
-        return increment_change_count(self.connection, UNRECORDED)
+        self._cache.unrecorded = increment_change_count(self.connection, UNRECORDED)
+        return self._cache.unrecorded
 
     def _note_commit(self, size: int, took_s: float) -> None:
         """Notes how quick the disk is, and wakes the thread of the log if it is due."""
-        self._slowest_s = max(took_s, self._slowest_s * SLOWEST_DECAY)
-        self._logged += COMMIT_BYTES + size
-        if self._logged >= LOG_BYTES:
-            self._log_woken.set()
-        if self._syncs and self._unsynced_since is None:
-            self._unsynced_since = time.monotonic()
+        decayed_s = self._slowest_s * SLOWEST_DECAY
+        self._slowest_s = took_s if took_s > decayed_s else decayed_s
+        if self._backlog.add_commit(size):
             self._log_woken.set()
 
     def _undo(self, error: BaseException) -> None:
@@ -384,17 +383,13 @@ class Writer:
         )
         return StoreBroken(self.broken)
 
-    def _is_write_back_due(self) -> bool:
-        since = self._unsynced_since
-        is_old = since is not None and time.monotonic() >= since + NORMAL_SYNC_S
-        return is_old or self._logged >= LOG_BYTES
-
     def _checkpoint(self) -> None:
         """Writes all of the log back; with durability "normal" only writing back forces commits to the disk."""
-        self._unsynced_since, self._logged, self._is_pause_due = None, 0, False
+        self._backlog.clear()
+        self._is_pause_due = False
         try:
             self._require_same_files()
             self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
         except (sqlite3.Error, OSError, StoreFailed) as error:
             self._undo(error)
-            self._unsynced_since = time.monotonic()  # tried again after a second
+            self._backlog.retry_later()

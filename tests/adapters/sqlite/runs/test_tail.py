@@ -18,6 +18,7 @@ from interlock.adapters.sqlite.read_only import ReadOnlyStore
 from interlock.adapters.sqlite.runs import places, tail
 from interlock.adapters.sqlite.store import DATABASE, SqliteStore
 from interlock.engine.events import Event, ModelReplied, RunStarted, TurnStarted, Usage
+from interlock.engine.flow.waits import agents_in_record
 from interlock.errors import InterlockError, NotOwner, OutOfOrder, StoreFailed
 from interlock.ids import CHILD_MARK
 from interlock.ports import OpenQuestion, Record, RunQuestions, RunRow, SealedTree
@@ -292,7 +293,7 @@ async def test_a_run_of_a_crew_writes_no_row_while_it_runs(tmp_path: Path) -> No
         row, records = await box.store.row_with_records("r")
         agent, usage = "", Usage()
         for record in records:
-            agent, usage = tail.row_told_by(record.events, agent, usage)
+            agent, usage = tail.row_told_by(record.events, agents_in_record(record.events)[1], agent, usage)
         assert (agent, usage) == (row.agent, row.usage)
 
 

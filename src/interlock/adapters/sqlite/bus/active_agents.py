@@ -64,8 +64,12 @@ class SqliteActiveAgents(ActiveAgents):
             self._unfilled[crew, agent, run] = True
 
     def on_record(self, position: int, crew: str, run: str, ended: AgentsWithHops, begun: AgentsWithHops) -> None:
-        """Notes that a record with presence was stored."""
-        self._note(crew, run, ended, begun)
+        """Notes that a record with presence was stored: `_note`, which every handoff would call."""
+        unfilled = self._unfilled
+        for agent, _ in ended:
+            unfilled[crew, agent, run] = False
+        for agent, _ in begun:
+            unfilled[crew, agent, run] = True
         self._seen = self._newest = position
 
     def fill_table(self, connection: sqlite3.Connection, newest: int = 0) -> None:

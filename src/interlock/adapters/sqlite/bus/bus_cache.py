@@ -34,6 +34,12 @@ class BusCache:
             self._is_active_current = True
         return self._active
 
+    @property
+    def agents_without_subscribers(self) -> SqliteActiveAgents | None:
+        """The active agents, if all is as new as the connection and there is no subscription; else None."""
+        is_current = self._is_active_current and self._is_current
+        return self._active if is_current and not self._directory.by_key else None
+
     # Subscriptions
 
     def directory(self, connection: sqlite3.Connection) -> SubscriptionIndex:

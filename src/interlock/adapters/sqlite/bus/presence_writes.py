@@ -2,11 +2,12 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
-from interlock.adapters.sqlite.bus.record_presence import presence_column
+from interlock.adapters.sqlite.bus.record_presence import AgentsOfRecord, presence_column
 from interlock.adapters.store_rules import bus_rules
 from interlock.adapters.store_rules.positions import end_of_derived
 from interlock.broadcast.presence import PresenceChange
@@ -14,7 +15,7 @@ from interlock.broadcast.record import Emission
 from interlock.ports import NO_BROADCASTS, AtomicWrites, BroadcastOutcome, Record, RunRow
 
 
-class PresenceWrite(NamedTuple):
+class PresenceWrite(msgspec.Struct, frozen=True):
     """The presence of a record, and the broadcasts that must be stored because they have subscribers."""
 
     stored: bytes | int | None = None
@@ -26,9 +27,15 @@ NO_PRESENCE = PresenceWrite()
 
 
 def change_presence(
-    connection: sqlite3.Connection, cache: BusCache, number: int, row: RunRow, record: Record, also: AtomicWrites
+    connection: sqlite3.Connection,
+    cache: BusCache,
+    number: int,
+    row: RunRow,
+    record: Record,
+    also: AtomicWrites,
+    told: AgentsOfRecord,
 ) -> PresenceWrite:
-    """Notes who is active, before the record is stored. `number` is that of the run."""
+    """Notes who is active, before the record is stored. `number` is that of the run; `told` its `agents_in_record`."""
     slept, woken = cache.active_agents(connection).change(row.crew, row.run, also.ended, also.begun)
     changed = slept + woken
     is_news = any(changed)
@@ -36,7 +43,7 @@ def change_presence(
     if is_news and cache.directory(connection).by_key:
         emissions = _emissions(SqliteBusTables(connection, cache), row, record, also, slept, woken)
         changed = ("",) * len(changed) if emissions else changed
-    return PresenceWrite(presence_column(also.ended, also.begun, changed, number, record), emissions, is_news)
+    return PresenceWrite(presence_column(also.ended, also.begun, changed, number, record, told), emissions, is_news)
 
 
 def _emissions(

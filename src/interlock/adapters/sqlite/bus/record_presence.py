@@ -10,6 +10,7 @@ Rule 3: a damaged one is left out, and the doctor reports it.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -27,10 +28,16 @@ from interlock.ports import Record
 
 _LAST_POSITION = 2**63 - 1
 
+# Who ended and who began work, as the events of a record tell it (`agents_in_record`).
+AgentsOfRecord = tuple[tuple[str, ...], tuple[str, ...]]
+
 # In place of a presence that follows from the events.
 TOLD = 1
 
 _CRC_BYTES, _TIME_BYTES = 4, 6
+
+# Encoded presences that are cached: one for each route of a few large crews.
+WRITTEN_OUT_CACHED = 1_000
 
 _SELECT = (
     "select position, runs.run, runs.crew, number, records.seq, presence,"
@@ -44,20 +51,38 @@ SELECT_AT = _SELECT.format("position = ?", "")
 
 
 def presence_column(
-    ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...], number: int, record: Record
+    ended: AgentsWithHops,
+    begun: AgentsWithHops,
+    changed: tuple[str, ...],
+    number: int,
+    record: Record,
+    told: AgentsOfRecord,
 ) -> bytes | int:
-    """The value of the column. `changed` are those who slept and woke, with "" for the others."""
-    told_ended, told_begun = agents_in_record(record.events)
+    """The value of the column. `changed` are those who slept and woke, with "" for the others.
+
+    `told` are the `agents_in_record`.
+    """
+    told_ended, told_begun = told
     if told_ended + told_begun == changed and len(told_ended) == len(ended):
         return TOLD
+    return _seal_presence(record.at, _encode_agents(ended, begun, changed), number, record.seq)
+
+
+@lru_cache(WRITTEN_OUT_CACHED)
+def _encode_agents(ended: AgentsWithHops, begun: AgentsWithHops, changed: tuple[str, ...]) -> bytes:
+    """With many runs of a crew nearly every handoff is between agents that are at work elsewhere."""
     names = [tuple([agent for agent, _ in each]) for each in (ended, begun)]
     quiet = tuple([place for place, agent in enumerate(changed) if not agent])
-    return write_presence(record.at, RecordPresence(names[0], names[1], quiet), number, record.seq)
+    return encode_record_presence(RecordPresence(names[0], names[1], quiet))
 
 
 def write_presence(at: int, agents: RecordPresence, number: int, seq: int) -> bytes:
     """The column where it is written out."""
-    body = at.to_bytes(_TIME_BYTES) + encode_record_presence(agents)
+    return _seal_presence(at, encode_record_presence(agents), number, seq)
+
+
+def _seal_presence(at: int, agents: bytes, number: int, seq: int) -> bytes:
+    body = at.to_bytes(_TIME_BYTES) + agents
     return _crc_of(body, number, seq).to_bytes(_CRC_BYTES) + body
 
 

@@ -2,9 +2,7 @@
 
 Rule 1: a record's crc is stored xored with the number of its run, so a record that ends up in another run is noticed
 as soon as that record is read.
-Rule 2: the statement that adds a record is fenced: it adds nothing unless the run has the same owner and epoch, and its
-newest record the same link, which stands for the run's id, its seq and all that was ever appended to it. Which record
-is the newest is cached, and dropped as soon as another process has stored one of that run.
+Rule 2: a record is added by one fenced statement (`fenced_insert`).
 Rule 3: a row is written with a record only if the record does not tell what it would be (`tail`).
 """
 
@@ -17,6 +15,7 @@ from interlock.adapters.sqlite.atomic_writes import apply_writes
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.bus.presence_writes import NO_PRESENCE, PresenceWrite, change_presence
 from interlock.adapters.sqlite.runs import tombstones
+from interlock.adapters.sqlite.runs.fenced_insert import INSERT_FENCED, insert_fenced, is_told
 from interlock.adapters.sqlite.runs.places import position_at
 from interlock.adapters.sqlite.runs.run_format import note_run_format
 from interlock.adapters.sqlite.runs.run_head import (
@@ -29,28 +28,16 @@ from interlock.adapters.sqlite.runs.run_head import (
     row_crc,
     row_values,
 )
-from interlock.adapters.sqlite.runs.tail import (
-    EVENTS_BEHIND_MAX,
-    TOLD_BYTES_MAX,
-    fill_tail,
-    read_run_head,
-    row_told_by,
-)
+from interlock.adapters.sqlite.runs.tail import fill_tail, read_run_head
 from interlock.adapters.sqlite.runs.writer_cache import LiveHead, WriterCache
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.bus_rules import require_queued
 from interlock.adapters.store_rules.record_format import Tip
+from interlock.engine.flow.waits import agents_in_record
 from interlock.errors import OwnedElsewhere, RunExists
 from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, ClaimedRun, Record, RunRow
 
 INSERT_RECORD = "insert into records (run, seq, crc, link, presence, body) values (?, ?, ?, ?, ?, ?)"
-# The run of the row is null, which the table refuses, unless the fence holds. A subquery in place of a select from the
-# same table, which SQLite would copy first.
-INSERT_FENCED = (
-    "insert or ignore into records (run, seq, crc, link, presence, body) values ("
-    "(select number from runs where number = ? and owner = ? and epoch = ?"
-    " and coalesce((select link from records where position = ? and run = number), link) = ?), ?, ?, ?, ?, ?)"
-)
 
 
 def create(
@@ -74,7 +61,8 @@ def create(
     note_run_format(connection, row)
     presence = NO_PRESENCE
     if also.ended or also.begun:
-        presence = change_presence(connection, cache.bus, made.number, row, record, also)
+        told = agents_in_record(record.events)
+        presence = change_presence(connection, cache.bus, made.number, row, record, also, told)
     made.position = insert_record(connection, cache, made.number, record.seq, crc32(body), link, body, presence.stored)
     return _finish_append(connection, cache, row, also, made.position, presence)
 
@@ -119,40 +107,24 @@ def _try_append(
     also: AtomicWrites,
 ) -> AppendResult | None:
     """Appends; None with nothing written if the run is not as `known`."""
-    number, link = known.number, record_format.next_link(known.link, body)
-    presence = NO_PRESENCE
+    presence, told = NO_PRESENCE, agents_in_record(record.events)
     if also.ended or also.begun:
-        presence = change_presence(connection, cache.bus, number, row, record, also)
-    crc = as_int32(crc32(body) ^ (number & 0xFFFF_FFFF))
-    fence = (number, known.owner, known.epoch, known.position, known.link)
-    done = connection.execute(INSERT_FENCED, (*fence, record.seq, crc, link, presence.stored, body))
-    if done.rowcount != 1:
+        presence = change_presence(connection, cache.bus, known.number, row, record, also, told)
+    may_wait = is_told(known, row, record, len(body), told[1])
+    position = insert_fenced(connection, INSERT_FENCED, known, record, body, presence.stored)
+    if position is None:
         cache.bus.reset()  # it counts the presence of this record already
         return None
-    position = done.lastrowid
-    assert position is not None, "an insert has a rowid"
-    before, cache.newest = known.row, position
-    known.row, known.seq, known.link, known.position = row, record.last_seq, link, position
-    may_wait = row.status == before.status == "running" and known.seq - known.row_seq <= EVENTS_BEHIND_MAX
-    if may_wait and _is_told(before, row, record, len(body)):
+    cache.newest = cache.newest_known = position
+    if may_wait:
         cache.behind[row.run] = known
     else:
-        if row.status != before.status:
-            connection.execute(UPDATE_STATUS, (row.status, number))
-        connection.execute(UPDATE_ROW, known.row_update())
-        known.row_seq = known.seq
+        if row.status != known.row.status:
+            connection.execute(UPDATE_STATUS, (row.status, known.number))
+        connection.execute(UPDATE_ROW, known.row_update(row))
         cache.behind.pop(row.run, None)
+    known.row = row
     return _finish_append(connection, cache, row, also, position, presence)
-
-
-def _is_told(before: RunRow, row: RunRow, record: Record, size: int) -> bool:
-    """Whether the row of a running run need not be written: it follows from the row before and the record."""
-    return (
-        row.reason == before.reason
-        and row.updated_at == record.at
-        and size <= TOLD_BYTES_MAX
-        and row_told_by(record.events, before.agent, before.usage) == (row.agent, row.usage)
-    )
 
 
 def _finish_append(
@@ -184,7 +156,7 @@ def insert_record(
     stored_crc = as_int32(crc ^ (number & 0xFFFF_FFFF))
     done = connection.execute(INSERT_RECORD, (number, seq, stored_crc, link, presence, body))
     assert done.lastrowid is not None, "an insert has a rowid"
-    cache.newest = done.lastrowid
+    cache.newest = cache.newest_known = done.lastrowid
     return done.lastrowid
 
 

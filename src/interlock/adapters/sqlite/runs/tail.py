@@ -51,12 +51,12 @@ _OF_ALL = (
 )
 
 
-def row_told_by(events: Sequence[Event], agent: str, usage: Usage) -> tuple[str, Usage]:
+def row_told_by(events: Sequence[Event], begun: Sequence[str], agent: str, usage: Usage) -> tuple[str, Usage]:
     """The agent and the usage of a running run after a record, from those before it.
 
-    Stores rely on it for records that they hold: another rule needs another name.
+    `begun` are those of `agents_in_record`. Stores rely on it for records that they hold: another rule needs another
+    name.
     """
-    _, begun = agents_in_record(events)
     first = events[0]
     if type(first) is ModelReplied:
         usage += msgspec.structs.replace(first.usage, calls=first.usage.calls + 1)
@@ -64,7 +64,8 @@ def row_told_by(events: Sequence[Event], agent: str, usage: Usage) -> tuple[str,
 
 
 def head_after(head: RunHead, record: Record, link: bytes) -> RunHead:
-    agent, usage = row_told_by(record.events, head.agent, head.usage)
+    _, begun = agents_in_record(record.events)
+    agent, usage = row_told_by(record.events, begun, head.agent, head.usage)
     return head.with_changes(row_values(head.status, head.reason, agent, record.last_seq, record.at, usage, link))
 
 
@@ -129,8 +130,7 @@ def fill_tail(connection: sqlite3.Connection, cache: WriterCache) -> None:
 def _fill_rows(connection: sqlite3.Connection, cache: WriterCache, filled: int) -> None:
     """The rows of this store's runs are known. Those of others are derived, and so are all after a restart."""
     for live in cache.behind.values():
-        connection.execute(UPDATE_ROW, live.row_update())
-        live.row_seq = live.seq
+        connection.execute(UPDATE_ROW, live.row_update(live.row))
     cache.behind.clear()
     if records := connection.execute(_OF_ALL, (filled,)).fetchall():
         heads = _read_heads(connection, {number for number, *_ in records})
@@ -174,7 +174,9 @@ def _report_misplaced_records(connection: sqlite3.Connection, filled: int) -> No
     query = "select run, crc, link, body from records where position > ? and run <> ?"
     for number, crc, link, body in connection.execute(query, (filled, NO_RUN)):
         right = (crc ^ crc32(body)) & 0xFFFF_FFFF
-        for head in _read_heads(connection, {right} - {number}).values():
+        if right == number:
+            continue
+        for head in _read_heads(connection, (right,)).values():
             after = _next_head(head, head.seq + 1, crc, link, body)
             if after is not None:
                 connection.execute(UPDATE_ROW, after.row_update())

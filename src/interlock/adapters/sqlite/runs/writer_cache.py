@@ -4,9 +4,13 @@ import sqlite3
 from typing import Any
 
 from interlock.adapters.sqlite.bus.bus_cache import BusCache
+from interlock.adapters.sqlite.bus.change_counts import UNRECORDED, change_count_or_none
 from interlock.adapters.sqlite.runs.places import newest_position
 from interlock.adapters.sqlite.runs.run_head import RunHead, row_values, update_values
 from interlock.ports import RunRow
+
+# In place of a count that is not known, or damaged; no count is equal to it.
+NO_COUNT = -1
 
 # Runs whose rows are cached. Released runs are removed, so only live ones count.
 CACHED_RUNS_MAX = 10_000
@@ -32,9 +36,9 @@ class LiveHead:
         self.seq, self.link, self.position = head.seq, head.link, 0
         self.row_seq = head.seq  # as far as the stored row has come
 
-    def row_update(self) -> tuple[Any, ...]:
-        """The values of `UPDATE_ROW`."""
-        row = self.row
+    def row_update(self, row: RunRow) -> tuple[Any, ...]:
+        """The values of `UPDATE_ROW` that bring the stored row to this one, at the newest record."""
+        self.row_seq = self.seq
         changing = row_values(row.status, row.reason, row.agent, self.seq, row.updated_at, row.usage, self.link)
         return update_values(self.fixed_crc, changing, self.number, self.owner, self.epoch)
 
@@ -48,21 +52,24 @@ class WriterCache:
         self.bus = BusCache()
         self._version = -1  # changes when another connection has committed
         self.newest = 0  # the position of the newest record of this transaction
-        self._seen = 0  # the position of the newest record of the transactions before
+        self.newest_known = 0  # that of the newest record of all, unless another process has committed since
+        self.unrecorded = NO_COUNT  # the number of commits without a record
         self.filled = 0  # the position to which the tail was filled, as far as is known
 
     def refresh(self, connection: sqlite3.Connection) -> int:
         """Drops what another process has changed, and returns the `data_version`. Call it first in a transaction."""
-        self._seen, self.newest = self.newest or self._seen, 0
+        self.newest = 0
         version: int = connection.execute("pragma data_version").fetchone()[0]
         if version == self._version:
             return version
         self._version = version
         self.bus.refresh()
         if self.heads:
-            for (run,) in connection.execute(_RUNS_AFTER, (self._seen,)).fetchall():
+            for (run,) in connection.execute(_RUNS_AFTER, (self.newest_known,)).fetchall():
                 self.forget_run(run)
-        self._seen = newest_position(connection)
+        self.newest_known = newest_position(connection)
+        count = change_count_or_none(connection, UNRECORDED)
+        self.unrecorded = NO_COUNT if count is None else count
         return version
 
     def put_head(self, run: str, head: LiveHead) -> None:
@@ -78,4 +85,5 @@ class WriterCache:
         self.heads.clear()
         self.behind.clear()
         self.bus.reset()
-        self._version, self.newest, self.filled = -1, 0, 0
+        self._version, self.unrecorded = -1, NO_COUNT
+        self.newest = self.newest_known = self.filled = 0
