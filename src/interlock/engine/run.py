@@ -149,7 +149,7 @@ class Run:
         state = self.state
         state.seq += 1
         state.worked_ms += event.worked_ms
-        if isinstance(event, RunStarted):
+        if type(event) is RunStarted:
             self._apply_start(event)
         t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index, event.mail)
         if state.status in OVER or _is_closed(t, event):

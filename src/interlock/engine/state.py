@@ -255,7 +255,7 @@ class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
 class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The fold of a run's events. `endings` lists the handoffs per agent and reply, to detect loops.
 
-    `calls` counts model calls by agent, and by `crew/agent` for sub-crews.
+    Its replies are those of history, not copies. `calls` counts model calls by agent, and by `crew/agent` for sub-crews.
     """
 
     run: str
@@ -290,7 +290,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     unpriced: list[str] = []  # agents with a warning about their unknown price
-    endings: dict[str, list[int]] = {}
+    endings: dict[str, dict[str, list[int]]] = {}
     hops: int = 0  # of every turn, if a broadcast started this run or one above it
     side: list[SideTurn] = []
     aside: AfterSideTurns | None = None  # set while the current turn is a side turn

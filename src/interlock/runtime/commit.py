@@ -79,7 +79,7 @@ class Committer:
             await self._refresh_inboxes()
         event = self._as_recorded(live, event, now_ms)
         seq = state.seq + 1
-        redoes = isinstance(event, RunResumed) and event.token == state.parked
+        redoes = type(event) is RunResumed and event.token == state.parked
         step = live.run.apply(event)
         record = Record(seq=seq, at=self._clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)

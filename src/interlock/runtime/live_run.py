@@ -109,6 +109,7 @@ class LiveRun:
         # One transition at a time: its record is stored before the next event is applied.
         self.lock = Slots(1)
         self.driver: asyncio.Task[None] | None = None
+        self.driver_commits = False  # the driver holds the lock; else another task does
         self.steps = 0
         self.lone: PendingModelCall | None = None
         self.alone = ""

@@ -1,6 +1,5 @@
 """Runs the effects of a run. Each one is answered by an event in the inbox of the run; a failure is an answer too."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -256,7 +255,7 @@ def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:
     """The model call that the driver can await itself, because there is no other work, in progress or to do."""
     if live.tasks or live.alone or live.lone is not None or live.inbox:
         return None
-    if live.driver is not None and live.driver is not asyncio.current_task():
+    if live.driver is not None and not live.driver_commits:
         return None
     if len(effects) == 1:
         return effects[0] if isinstance(effects[0], CallModel) else None
