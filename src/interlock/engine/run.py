@@ -118,7 +118,7 @@ RULES = 3
 OVER = tuple(str(status) for status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED))
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """The result of one event."""
 
     facts: tuple[DerivedEvent, ...]

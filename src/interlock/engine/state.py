@@ -27,7 +27,7 @@ from interlock.messages.states import AgentState
 from interlock.messages.wire import Report
 
 
-class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A message within a turn that only its own agent sees: tool rounds, nudges, and messages of others.
 
     `author` is set if neither the agent nor Interlock wrote it. `frames` mark the parts of a composed text that others

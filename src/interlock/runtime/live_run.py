@@ -25,7 +25,7 @@ from interlock.runtime.calls.question_log import QuestionLog
 STOPPING = "stop "
 
 
-class PendingModelCall(msgspec.Struct, frozen=True):
+class PendingModelCall(msgspec.Struct, frozen=True, gc=False):
     """A model call with its request, ready to be made."""
 
     effect: CallModel

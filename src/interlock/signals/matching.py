@@ -39,7 +39,7 @@ class Match(msgspec.Struct, frozen=True):
     end: int
 
 
-class VisibleMark(msgspec.Struct, frozen=True):
+class VisibleMark(msgspec.Struct, frozen=True, gc=False):
     """A visible pair of brackets that may or may not be a signal."""
 
     inner: str
@@ -129,9 +129,11 @@ def _marks_between(text: str, wanted: Callable[[str], object], start: int, end: 
 
 def is_plain(text: str) -> bool:
     """True if a text has no sign of code, quote, link or escape; far cheaper than reading it as a page."""
-    return not (
-        "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
-    )
+    if "`" in text or "<" in text or ">" in text or "\\" in text:
+        return False
+    # One sign is found in a fifth of the time that two take.
+    has_link = ("(" in text and "](" in text) or (":" in text and "]:" in text)
+    return not has_link and not ("~" in text and "~~~" in text)
 
 
 def marks_of_last_line(text: str, wanted: Callable[[str], object]) -> list[VisibleMark]:

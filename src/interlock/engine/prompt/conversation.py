@@ -55,21 +55,23 @@ class MessageWindow(Sequence[TurnMessage]):
     def __init__(
         self, head: tuple[TurnMessage, ...], body: "_View", start: int, tail: "_View", tail_start: int
     ) -> None:
-        self._head, self._body, self._tail = head, body, tail
-        self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
+        self._head = head
+        self._body, self._start, self._end = body, start, len(body.messages)
+        self._tail, self._tail_start, self._tail_end = tail, tail_start, len(tail.messages)
 
     @property
     def tokens(self) -> int:
         """The tokens of all messages."""
-        shown = self._body.tokens_between(self._stretch) + self._tail.tokens_between(self._tail_stretch)
+        shown = self._body.tokens_between(self._start, self._end)
+        shown += self._tail.tokens_between(self._tail_start, self._tail_end)
         return sum(map(tokens_of, self._head)) + shown
 
     def __len__(self) -> int:
-        stretches = (self._stretch, self._tail_stretch)
-        return len(self._head) + sum(stretch.stop - stretch.start for stretch in stretches)
+        return len(self._head) + self._end - self._start + self._tail_end - self._tail_start
 
     def __iter__(self) -> Iterator[TurnMessage]:
-        return chain(self._head, self._body.messages[self._stretch], self._tail.messages[self._tail_stretch])
+        body, tail = self._body.messages[self._start : self._end], self._tail.messages[self._tail_start : self._tail_end]
+        return chain(self._head, body, tail)
 
     @overload
     def __getitem__(self, at: int) -> TurnMessage: ...
@@ -104,9 +106,9 @@ class _View(msgspec.Struct):
     def tokens_from(self, start: int) -> int:
         return self.total - (self.tokens[start - 1] if start else 0)
 
-    def tokens_between(self, stretch: slice) -> int:
-        before = self.tokens[stretch.start - 1] if stretch.start else 0
-        return self.tokens[stretch.stop - 1] - before if stretch.stop else 0
+    def tokens_between(self, start: int, end: int) -> int:
+        before = self.tokens[start - 1] if start else 0
+        return self.tokens[end - 1] - before if end else 0
 
     def leave_out(self, tokens: int) -> None:
         """Shows as many of the newest messages as fit, with the first one and the marker."""
@@ -261,9 +263,9 @@ class Conversation:
             if n < length and said.messages[n].role == "tool":  # the round is not complete
                 continue
             if cut is None:
-                shown = view.shown + said.tokens_between(slice(begun, n))
+                shown = view.shown + said.tokens_between(begun, n)
             else:
-                shown = cut.tokens + said.tokens_between(slice(cut.said, n))
+                shown = cut.tokens + said.tokens_between(cut.said, n)
             if shown > window:
                 # What was said before the turn has its own steps.
                 kept = self._fit_to_window(view, said.messages[:n], begun, window, left if n > begun else window)
