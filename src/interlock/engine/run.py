@@ -62,7 +62,7 @@ from interlock.engine.flow.sub_crews import (
 )
 from interlock.engine.flow.waits import answer_wait, expire_wait, on_tool_outcome_lost, pause_if_idle
 from interlock.engine.index import Index
-from interlock.engine.kinds import HookPoint, RunStatus, TimerKind, TimerPurpose
+from interlock.engine.kinds import RUNNING, HookPoint, RunStatus, TimerKind, TimerPurpose
 from interlock.engine.outstanding import outstanding_effects
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.stages import (
@@ -152,7 +152,7 @@ class Run:
         if type(event) is RunStarted:
             self._apply_start(event)
         t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index, event.mail)
-        if state.status in OVER or _is_closed(t, event):
+        if (state.status is not RUNNING and state.status in OVER) or _is_closed(t, event):
             _record_stale(t, event)
         else:
             self._take_event(t, event)
@@ -175,7 +175,7 @@ class Run:
             record_parked_pause(t)
         elif state.waits:
             pause_if_idle(t)
-        changed = status != state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
+        changed = status is not state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
         if changed or t.timers_started:
             update_timers(t, all_=changed)
 

@@ -6,6 +6,7 @@ Rule 2: one commit of a run at a time. The caller holds the lock of the run.
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -100,7 +101,7 @@ class Committer:
             if first or not error.passes:
                 raise
             _log.warning("run %s: %s; the record is kept in memory and stored when the store is back", live.id, error)
-            appended = await retry_while_store_away(self._clock, lambda: self._journal.append(live.row, record, also))
+            appended = await retry_while_store_away(self._clock, partial(self._journal.append, live.row, record, also))
         if self.observers or self._watchers.by_run:
             self._notify_followers(live, record, appended.position)
         if also.outgoing:

@@ -174,7 +174,11 @@ class Conversation:
 
     def neutralize_marks(self, text: str) -> str:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""
-        return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.is_known_mark(mark[1]) else mark[0], text)
+        return _BRACKETS.sub(self._neutralize_mark, text)
+
+    def _neutralize_mark(self, mark: re.Match[str]) -> str:
+        name = mark[1]
+        return f"⟦{name}⟧" if self.table.is_known_mark(name) else mark[0]
 
     def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
