@@ -110,8 +110,7 @@ class BroadcastHub:
         ended, begun = _presence_change(live, event, step)
         if ended or begun:
             also = msgspec.structs.replace(also, ended=ended, begun=begun)
-        with_delivery = type(event) is BroadcastHeard or type(event) is RunStarted
-        if with_delivery and (acked := _deliveries_to_ack(event, step)):
+        if (type(event) is BroadcastHeard or type(event) is RunStarted) and (acked := _deliveries_to_ack(event, step)):
             also = msgspec.structs.replace(also, heard=acked)
         for effect in step.effects:
             if type(effect) in _OF_BUS:

@@ -70,7 +70,10 @@ class MessageWindow(Sequence[TurnMessage]):
         return len(self._head) + self._end - self._start + self._tail_end - self._tail_start
 
     def __iter__(self) -> Iterator[TurnMessage]:
-        body, tail = self._body.messages[self._start : self._end], self._tail.messages[self._tail_start : self._tail_end]
+        body, tail = (
+            self._body.messages[self._start : self._end],
+            self._tail.messages[self._tail_start : self._tail_end],
+        )
         return chain(self._head, body, tail)
 
     @overload
@@ -86,15 +89,16 @@ class MessageWindow(Sequence[TurnMessage]):
     __hash__ = None  # type: ignore[assignment]  # compared by content, never used as a key
 
 
-class _View(msgspec.Struct):
+class _View:
     """The messages an agent sees, with running totals of their tokens, so that none is counted twice."""
 
-    window: int = 0  # the tokens that there is room for
-    messages: list[TurnMessage] = []
-    tokens: list[int] = []
-    start: int = 0  # entries before this, except the first, are omitted
-    total: int = 0
-    shown: int = 0  # the tokens of the first message, the marker and the newest messages
+    def __init__(self, window: int = 0) -> None:
+        self.window = window  # the tokens that there is room for
+        self.messages: list[TurnMessage] = []
+        self.tokens: list[int] = []
+        self.start = 0  # entries before this, except the first, are omitted
+        self.total = 0
+        self.shown = 0  # the tokens of the first message, the marker and the newest messages
 
     def add(self, message: TurnMessage) -> None:
         cost = tokens_of(message)
@@ -209,7 +213,7 @@ class Conversation:
             speaker = self.agents.get(entry.author)  # or a sub-crew, or an agent of another crew
             name = speaker.name if speaker else entry.author
             kind = _KINDS.get(entry.author) or ("result" if entry.author in self.crew.sub_crews else "reply")
-            text = in_frame(name, kind, self.neutralize_marks(entry.text))
+            text = in_frame(name, kind, entry.text, self.neutralize_marks)
         return TurnMessage(role="user", text=text, author=entry.author)
 
     def _with_frames(self, text: str, frames: Sequence[Frame]) -> str:
@@ -232,7 +236,7 @@ class Conversation:
     def _turn_view(self, turn: Turn) -> _View:
         """The messages of the turn itself."""
         place = turn.agent, bool(turn.about)
-        number, view = self._turns.get(place, (0, _View()))
+        number, view = self._turns.get(place, (0, _NOTHING))
         if number != turn.number:
             view = _View()
             self._turns[place] = turn.number, view
@@ -250,7 +254,7 @@ class Conversation:
         elif message.frames:
             text = self._with_frames(text, message.frames)
         else:  # from older rules without frames
-            text = in_frame(message.author, "message", self.neutralize_marks(text))
+            text = in_frame(message.author, "message", text, self.neutralize_marks)
         return msgspec.structs.replace(message, text=text, frames=())
 
     def _cut(self, turn: Turn, scale: int, view: _View, said: _View, begun: int, window: int) -> _Cut:

@@ -108,10 +108,10 @@ class EffectRunner:
         claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
     ) -> None:
         """Starts the effects of a record; `grants` and `claimed` are the store's answers to it, by key."""
-        lone = _lone_call(live, effects)
+        lone, hook = _lone_call(live, effects), self._hook
         for effect in effects:
-            if self._hook is not None:
-                self._hook("before effect")
+            if hook is not None:
+                hook("before effect")
             if lone is effect:
                 live.lone = self.model_calls.prepare_call(live, lone)
             else:
@@ -257,7 +257,7 @@ def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:
         return None
     if live.driver is not None and not live.driver_commits:
         return None
-    if len(effects) == 1:
-        return effects[0] if isinstance(effects[0], CallModel) else None
-    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]
+    work = effects
+    if len(effects) > 1:
+        work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]
     return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None
