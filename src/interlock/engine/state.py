@@ -255,7 +255,8 @@ class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
 class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The fold of a run's events. `endings` lists the handoffs per agent and reply, to detect loops.
 
-    Its replies are those of history, not copies. `calls` counts model calls by agent, and by `crew/agent` for sub-crews.
+    Its replies are those of history, not copies. `calls` counts model calls by agent, and by `crew/agent` for
+    sub-crews.
     """
 
     run: str

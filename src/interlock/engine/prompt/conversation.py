@@ -11,7 +11,6 @@ for many calls: a provider reads the beginning that it knows from its cache.
 Rule 4: a view depends on the entries alone, not on when it was built: after a crash it is the same again.
 """
 
-import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,9 +25,8 @@ from interlock.engine.events import Entry
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import Turn, TurnMessage
-from interlock.limits import MARK_CHARS_MAX
 from interlock.messages.frames import Frame, escape, in_frame, with_frames, within_frames, words_in_frames
-from interlock.signals.matching import normal_form
+from interlock.signals.matching import neutralize, normal_form
 
 # Tokens that role and frame add to a message.
 TOKENS_PER_MESSAGE = 8
@@ -38,8 +36,6 @@ UNSCALED = 1_000
 
 # After a provider refuses a prompt as too long, the next try uses this share of the window.
 TRIMMED_SHARE = (3, 4)
-
-_BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
 
 # The kinds of frames for authors that are not agents.
 _KINDS = {"user": "input", "external": "answer", "system": "notice"}
@@ -178,11 +174,7 @@ class Conversation:
 
     def neutralize_marks(self, text: str) -> str:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""
-        return _BRACKETS.sub(self._neutralize_mark, text)
-
-    def _neutralize_mark(self, mark: re.Match[str]) -> str:
-        name = mark[1]
-        return f"⟦{name}⟧" if self.table.is_known_mark(name) else mark[0]
+        return neutralize(text, self.table.is_known_mark)
 
     def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
@@ -221,9 +213,9 @@ class Conversation:
         names = {normal_form(frame.author) for frame in frames}
 
         def show(words: str) -> str:
-            return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if normal_form(mark[1]) in names else mark[0], words)
+            return neutralize(self.neutralize_marks(words), lambda inner: normal_form(inner) in names)
 
-        return with_frames(text, frames, lambda words: show(self.neutralize_marks(words)), self.neutralize_marks)
+        return with_frames(text, frames, show, self.neutralize_marks)
 
     def _head(self, view: _View, start: int) -> tuple[TurnMessage, ...]:
         """The first entry, and a marker for the entries omitted after it."""
