@@ -24,7 +24,6 @@ from interlock.errors import (
 from interlock.ids import CHILD_MARK, is_below
 from interlock.limits import PAGE_BYTES_MAX
 from interlock.ports import (
-    NO_BROADCASTS,
     NO_WRITES,
     AppendResult,
     AtomicWrites,
@@ -200,7 +199,7 @@ class MemoryStore(MemoryOwners, MemoryProcesses, MemoryOutbox, MemoryArchive, Me
         tables = self._shared_storage.tables
         if also.broadcasts:
             tables.derive_presence()
-        claimed, announced = apply_bus_writes(tables, also) if also.has_bus_writes else ((), NO_BROADCASTS)
+        claimed, announced = apply_bus_writes(tables, also)
         if also.ended or also.begun:
             presence = tables.note_presence(activity_of_record(row, record, also))
             announced = merge_announcements(announced, presence) if announced.news else presence

@@ -14,6 +14,7 @@ Rule 4: a view depends on the entries alone, not on when it was built: after a c
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import overload
 
@@ -139,6 +140,8 @@ class Conversation:
     def __init__(self, crew: CrewDefinition, table: RoutingTable, texts: PromptTexts | None = None) -> None:
         self.crew, self.table, self._texts = crew, table, texts or PromptTexts(crew, table)
         self.agents = self._texts.agents
+        # The text with every known mark made harmless.
+        self.neutralize_marks = partial(neutralize, wanted=table.is_known_mark)
         self.instructions, self.ending = self._texts.instructions, self._texts.ending
         self.typed_reply = self._texts.typed_reply
         self._views: dict[tuple[str, int], _View] = {}
@@ -171,10 +174,6 @@ class Conversation:
     def estimate_of(self, agent: str, shown: Sequence[TurnMessage], scale: int = UNSCALED) -> int:
         tokens = shown.tokens if isinstance(shown, MessageWindow) else sum(map(tokens_of, shown))
         return (tokens + self._own_tokens(agent)) * scale // UNSCALED
-
-    def neutralize_marks(self, text: str) -> str:
-        """The text with every known mark made harmless, so that an echo of it steers nothing."""
-        return neutralize(text, self.table.is_known_mark)
 
     def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""

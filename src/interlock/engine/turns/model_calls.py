@@ -162,17 +162,7 @@ def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     if turn.hooked:
         turn.hooked, turn.replaced = False, ""
     before = t.state.usage
-    t.state.usage = _count_call(before, usage)
-    if turn.reserved:
-        settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
-    if usage.unpriced_calls:
-        warn_of_unknown_price(t, turn)
-    return turn
-
-
-def _count_call(before: Usage, usage: Usage) -> Usage:
-    """The usage of a run with one more call of this cost."""
-    return Usage(
+    t.state.usage = Usage(
         calls=before.calls + usage.calls + 1,
         input_tokens=before.input_tokens + usage.input_tokens,
         cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
@@ -182,6 +172,11 @@ def _count_call(before: Usage, usage: Usage) -> Usage:
         cost_micros=before.cost_micros + usage.cost_micros,
         unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
     )
+    if turn.reserved:
+        settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
+    if usage.unpriced_calls:
+        warn_of_unknown_price(t, turn)
+    return turn
 
 
 def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:
