@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
 
@@ -131,9 +131,14 @@ def _marks_between(text: str, wanted: Callable[[str], object], start: int, end: 
     return found
 
 
-def neutralize(text: str, wanted: Callable[[str], object]) -> str:
-    """The text with ⟦⟧ around the wanted marks, visible or not, so that an echo of them steers nothing."""
-    return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if wanted(mark[1]) else mark[0], text)
+def neutralizer(wanted: Callable[[str], object]) -> Callable[[str], str]:
+    """Puts ⟦⟧ around the wanted marks of a text, visible or not, so that an echo of them steers nothing."""
+
+    def show(mark: re.Match[str]) -> str:
+        inner = mark[1]
+        return f"⟦{inner}⟧" if wanted(inner) else mark[0]
+
+    return partial(_BRACKETS.sub, show)
 
 
 def is_plain(text: str) -> bool:

@@ -16,7 +16,7 @@ from interlock.engine.routing.candidates import Verb
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.routing.emit_signal import EMIT_SIGNAL, is_tool_mode
 from interlock.signals.definition import SignalBehavior
-from interlock.signals.matching import neutralize
+from interlock.signals.matching import neutralizer
 
 _WORDS = {
     "en": {
@@ -139,7 +139,7 @@ def contract(table: RoutingTable, agent: AgentDefinition, group: str = "") -> st
     if not any(table.crew.routes.values()):
         return ""
     text = "\n".join(_Contract(table, agent, group).lines())
-    return neutralize(text, lambda inner: table.is_known_mark(inner) and not table.is_own_mark(agent.id, inner))
+    return neutralizer(lambda inner: table.is_known_mark(inner) and not table.is_own_mark(agent.id, inner))(text)
 
 
 class _Contract:

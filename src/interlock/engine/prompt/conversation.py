@@ -14,7 +14,6 @@ Rule 4: a view depends on the entries alone, not on when it was built: after a c
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
 from typing import overload
 
@@ -27,7 +26,7 @@ from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import Turn, TurnMessage
 from interlock.messages.frames import Frame, escape, in_frame, with_frames, within_frames, words_in_frames
-from interlock.signals.matching import neutralize, normal_form
+from interlock.signals.matching import neutralizer, normal_form
 
 # Tokens that role and frame add to a message.
 TOKENS_PER_MESSAGE = 8
@@ -141,7 +140,7 @@ class Conversation:
         self.crew, self.table, self._texts = crew, table, texts or PromptTexts(crew, table)
         self.agents = self._texts.agents
         # The text with every known mark made harmless.
-        self.neutralize_marks = partial(neutralize, wanted=table.is_known_mark)
+        self.neutralize_marks = neutralizer(table.is_known_mark)
         self.instructions, self.ending = self._texts.instructions, self._texts.ending
         self.typed_reply = self._texts.typed_reply
         self._views: dict[tuple[str, int], _View] = {}
@@ -211,10 +210,8 @@ class Conversation:
         """Makes members' names at the start of lines harmless, so that no member can write as another one."""
         names = {normal_form(frame.author) for frame in frames}
 
-        def show(words: str) -> str:
-            return neutralize(self.neutralize_marks(words), lambda inner: normal_form(inner) in names)
-
-        return with_frames(text, frames, show, self.neutralize_marks)
+        hide_names = neutralizer(lambda inner: normal_form(inner) in names)
+        return with_frames(text, frames, lambda words: hide_names(self.neutralize_marks(words)), self.neutralize_marks)
 
     def _head(self, view: _View, start: int) -> tuple[TurnMessage, ...]:
         """The first entry, and a marker for the entries omitted after it."""
