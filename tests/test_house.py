@@ -17,9 +17,9 @@ DIALECT_MAX = 22
 REPLY_FUNCTIONS_MAX = 77
 REPLY_FILES_MAX = 24
 # Calls of Python functions on it, each counted as often as it is made: what a step costs (issue 20).
-REPLY_CALLS_MAX = 90
+REPLY_CALLS_MAX = 86
 # Of these, in the engine: the main road from a reply to the next request for a model call.
-ROAD_FUNCTIONS_MAX = 38
+ROAD_FUNCTIONS_MAX = 36
 ROAD_FILES_MAX = 9
 
 

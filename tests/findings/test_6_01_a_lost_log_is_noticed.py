@@ -26,6 +26,7 @@ from interlock.cli.main import interlock
 from interlock.compose.upkeep.archive import delete_run
 from interlock.compose.upkeep.doctor import check_store
 from interlock.errors import RecordsMissing, StoreFailed
+from interlock.ports import NEWEST_FORMAT
 from tests.adapters.store_records import a_row, replied, started
 from tests.boxes import sqlite_of
 from tests.findings.killed import HELLO, killed_folder
@@ -200,7 +201,7 @@ async def test_deleting_runs_lowers_nothing(data: Path) -> None:
 def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
     """Two marks of one folder, written in any order."""
     (tmp_path / OWNERS).mkdir()
-    owners = [OwnerFile(tmp_path) for _ in range(2)]
+    owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(2)]
     first, second = (NewestMark(tmp_path, owner.id) for owner in owners)
     random, most = Random(1), 0
     for _ in range(200):
@@ -231,7 +232,7 @@ def test_a_mark_of_an_older_version_counts_and_is_replaced(tmp_path: Path) -> No
 
 def test_a_line_of_a_process_that_lives_is_given_to_nobody_even_if_it_is_damaged(tmp_path: Path) -> None:
     (tmp_path / OWNERS).mkdir()
-    owners = [OwnerFile(tmp_path) for _ in range(3)]
+    owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(3)]
     marks = [NewestMark(tmp_path, owner.id) for owner in owners[:2]]
     with (tmp_path / NEWEST).open("r+b") as file:
         file.write(b"X")
@@ -251,7 +252,7 @@ def test_a_line_of_a_process_that_lives_is_given_to_nobody_even_if_it_is_damaged
 
 def test_a_loss_is_accepted_for_processes_that_have_ended_and_not_for_those_that_live(tmp_path: Path) -> None:
     (tmp_path / OWNERS).mkdir()
-    owners = [OwnerFile(tmp_path) for _ in range(3)]
+    owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(3)]
     marks = [NewestMark(tmp_path, owner.id) for owner in owners]
     for mark, position in zip(marks, (50, 70, 30), strict=True):
         mark.advance(position, 0)
@@ -266,7 +267,7 @@ def test_a_loss_is_accepted_for_processes_that_have_ended_and_not_for_those_that
 
 def test_a_look_at_the_mark_tells_whether_another_process_has_written(tmp_path: Path) -> None:
     (tmp_path / OWNERS).mkdir()
-    owners = [OwnerFile(tmp_path) for _ in range(2)]
+    owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(2)]
     first = NewestMark(tmp_path, owners[0].id)
     first.advance(1, 0)
     assert not first.has_changed(), "its own lines are nothing new"

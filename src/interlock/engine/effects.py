@@ -40,7 +40,7 @@ class ReserveAgain(msgspec.Struct, frozen=True, kw_only=True):
     cost_micros: int
 
 
-class CallModel(msgspec.Struct, frozen=True, kw_only=True):
+class CallModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Call the agent's model with shared history up to `history` and the turn so far.
 
     `model` names the agent's backup, if that is to be called. `purpose` is empty for the turn itself, else `select`

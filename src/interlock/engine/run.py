@@ -63,7 +63,7 @@ from interlock.engine.flow.sub_crews import (
 )
 from interlock.engine.flow.waits import answer_wait, expire_wait, on_tool_outcome_lost, pause_if_idle
 from interlock.engine.index import Index
-from interlock.engine.kinds import HookPoint, RunStatus, TimerKind, TimerPurpose
+from interlock.engine.kinds import RUNNING, HookPoint, RunStatus, TimerKind, TimerPurpose
 from interlock.engine.outstanding import outstanding_effects
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.stages import (
@@ -126,7 +126,7 @@ RULES = 3
 OVER = tuple(str(status) for status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED))
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """The result of one event."""
 
     facts: tuple[DerivedEvent, ...]
@@ -157,10 +157,10 @@ class Run:
         state = self.state
         state.seq += 1
         state.worked_ms += event.worked_ms
-        if isinstance(event, RunStarted):
+        if type(event) is RunStarted:
             self._apply_start(event)
         t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index, event.mail)
-        if state.status in OVER or _is_closed(t, event):
+        if (state.status is not RUNNING and state.status in OVER) or _is_closed(t, event):
             _record_stale(t, event)
         else:
             self._take_event(t, event)
@@ -183,7 +183,7 @@ class Run:
             record_parked_pause(t)
         elif state.waits:
             pause_if_idle(t)
-        changed = status != state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
+        changed = status is not state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
         if changed or t.timers_started:
             update_timers(t, all_=changed)
 

@@ -8,26 +8,26 @@ from interlock.engine.routing.decision import Decision
 from interlock.engine.state import Branch, Task, Turn
 
 
-class StartTurn(msgspec.Struct, frozen=True):
+class StartTurn(msgspec.Struct, frozen=True, gc=False):
     """Start a turn of the agent as the current one."""
 
     agent: str
 
 
-class AskModel(msgspec.Struct, frozen=True):
+class AskModel(msgspec.Struct, frozen=True, gc=False):
     """Call the model of the turn's agent."""
 
     turn: Turn
 
 
-class ConcludeTurn(msgspec.Struct, frozen=True):
+class ConcludeTurn(msgspec.Struct, frozen=True, gc=False):
     """End the turn with this reply, and route by it."""
 
     turn: Turn
     reply: str
 
 
-class ApplyDecision(msgspec.Struct, frozen=True):
+class ApplyDecision(msgspec.Struct, frozen=True, gc=False):
     """Carry out a routing decision. `by_member`: no turn has ended."""
 
     decision: Decision

@@ -27,7 +27,7 @@ from interlock.messages.states import AgentState
 from interlock.messages.wire import Report
 
 
-class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A message within a turn that only its own agent sees: tool rounds, nudges, and messages of others.
 
     `author` is set if neither the agent nor Interlock wrote it. `frames` mark the parts of a composed text that others
@@ -255,7 +255,8 @@ class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
 class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The fold of a run's events. `endings` lists the handoffs per agent and reply, to detect loops.
 
-    `calls` counts model calls by agent, and by `crew/agent` for sub-crews.
+    Its replies are those of history, not copies. `calls` counts model calls by agent, and by `crew/agent` for
+    sub-crews.
     """
 
     run: str
@@ -290,7 +291,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     unpriced: list[str] = []  # agents with a warning about their unknown price
-    endings: dict[str, list[int]] = {}
+    endings: dict[str, dict[str, list[int]]] = {}
     hops: int = 0  # of every turn, if a broadcast started this run or one above it
     side: list[SideTurn] = []
     aside: AfterSideTurns | None = None  # set while the current turn is a side turn

@@ -44,6 +44,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 _TO_ESCAPE = re.compile(rf"[{_ANGLES}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 # ASCII without these, and the brackets of neutralized marks. Most texts have nothing else, which is found out faster.
 _PLAIN_LETTERS = "".join(letter for letter in map(chr, range(128)) if _TO_ESCAPE.match(letter) is None)
+_PLAIN_BYTES = _PLAIN_LETTERS.encode()
 _PLAIN = re.compile(rf"[{re.escape(_PLAIN_LETTERS)}⟦⟧]*+")
 _NOT_IN_NAMES = re.compile(rf"[{_ANGLES}>＞﹥›»〉〉⟩》⟫❭❯❱\"=\[\]{{}}]")
 
@@ -102,11 +103,18 @@ def requote(text: str, frames: Iterable[Frame], change: Show) -> Quoting:
 
 def escape(text: str) -> str:
     """Escapes everything in the text that could open or close a frame, or looks like it."""
-    if _PLAIN.fullmatch(text) is not None or _TO_ESCAPE.search(text) is None:
+    if _is_harmless(text):
         return text
     text = _UNSEEN_LETTERS.sub("", _LONE_RETURN.sub("\n", text))
     text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return _TAG.sub(_escape_sign, text)
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether there is nothing to escape. In ASCII it is found out in the least time."""
+    if text.isascii():
+        return not text.encode().translate(None, _PLAIN_BYTES)
+    return _PLAIN.fullmatch(text) is not None or _TO_ESCAPE.search(text) is None
 
 
 def _escape_sign(found: re.Match[str]) -> str:
@@ -121,9 +129,13 @@ def _plain_letter(letter: str) -> str:
     return unicodedata.normalize("NFKD", letter).strip("()")[:1].casefold().translate(_LIKE)
 
 
-def in_frame(author: str, kind: str, text: str) -> str:
-    """The text inside a frame, with the name of its author if there is one."""
-    return f"{_opening_tag(author, kind)}\n{escape(text)}\n{CLOSING}"
+def in_frame(author: str, kind: str, text: str, show: Show = str) -> str:
+    """The text inside a frame, with the name of its author if there is one.
+
+    `show` makes marks harmless before: it writes ⟦⟧ for brackets, and nothing that has to be escaped.
+    """
+    shown = show(text)
+    return f"{_opening_tag(author, kind)}\n{shown if _is_harmless(text) else escape(shown)}\n{CLOSING}"
 
 
 # A run has few authors; hosts and sub-crews may bring any number.
@@ -137,7 +149,7 @@ def with_frames(text: str, frames: Iterable[Frame], show: Show, show_own: Show) 
     """The text with its frames; `show` renders the quoted words, `show_own` Interlock's own."""
     pieces, position = [], 0
     for frame in frames:
-        quoted = in_frame(frame.author, frame.kind, show(text[frame.start : frame.end]))
+        quoted = in_frame(frame.author, frame.kind, text[frame.start : frame.end], show)
         pieces += [escape(show_own(text[position : frame.start])), quoted]
         position = frame.end
     return "".join((*pieces, escape(show_own(text[position:]))))

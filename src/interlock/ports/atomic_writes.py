@@ -11,7 +11,7 @@ from interlock.ports.processes.orders import OrderOutcome
 from interlock.ports.questions import RunQuestions
 
 
-class AtomicWrites(msgspec.Struct, frozen=True, kw_only=True):
+class AtomicWrites(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Writes in the transaction of a record: all of them are committed with it, or none.
 
     Fields are listed in the order of writing. All are written AFTER the record, BEFORE the append is acknowledged, and

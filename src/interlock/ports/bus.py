@@ -15,7 +15,7 @@ from interlock.crew.definition import CrewDefinition
 Topic = Literal["all", "bus", "claims", "orders", "schedules", "providers"]
 
 
-class Activity(msgspec.Struct, frozen=True, kw_only=True):
+class Activity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Agents of a run that started or ended work. An agent wakes at its first start and sleeps at its last end.
 
     Each comes with the hops of its broadcast. The ids of these broadcasts are made of `name` and `place`. With a record

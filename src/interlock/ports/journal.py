@@ -12,7 +12,7 @@ from interlock.ports.bus import NO_BROADCASTS, BroadcastOutcome
 from interlock.ports.records import Record, RunRow, StoredRecord
 
 
-class AppendResult(msgspec.Struct, frozen=True):
+class AppendResult(msgspec.Struct, frozen=True, gc=False):
     """The position of a record, and the answers to its reservations and inbox claims, in their order."""
 
     position: int

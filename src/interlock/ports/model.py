@@ -16,7 +16,7 @@ from interlock.ports.tools import ToolSchema
 PromptMessage = TurnMessage
 
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call, the agent's `number`th of the run. Key and number stay the same when the call is repeated.
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
@@ -56,7 +56,7 @@ class ReasoningDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str
     usage: Usage = NO_USAGE
     tool_calls: tuple[ToolRequest, ...] = ()

@@ -33,7 +33,7 @@ class RunFormat(msgspec.Struct, frozen=True):
 NEWEST_FORMAT = RunFormat(RULES, RECORD_FORMAT)
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The row of a run: its state without reading its journal. `seq` is that of its newest event.
 
     `rules` (of the engine) and `format` (of records) are what a process must know to drive it; both are fixed at the
@@ -62,7 +62,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         return RunFormat(self.rules, self.format)
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One transition: an incoming event and all events that follow from it. `seq` is that of the first event."""
 
     seq: int

@@ -6,6 +6,7 @@ Rule 2: one commit of a run at a time. The caller holds the lock of the run.
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -79,7 +80,7 @@ class Committer:
             await self._refresh_inboxes()
         event = self._as_recorded(live, event, now_ms)
         seq = state.seq + 1
-        redoes = isinstance(event, RunResumed) and event.token == state.parked
+        redoes = type(event) is RunResumed and event.token == state.parked
         step = live.run.apply(event)
         record = Record(seq=seq, at=self._clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
@@ -100,7 +101,7 @@ class Committer:
             if first or not error.passes:
                 raise
             _log.warning("run %s: %s; the record is kept in memory and stored when the store is back", live.id, error)
-            appended = await retry_while_store_away(self._clock, lambda: self._journal.append(live.row, record, also))
+            appended = await retry_while_store_away(self._clock, partial(self._journal.append, live.row, record, also))
         if self.observers or self._watchers.by_run:
             self._notify_followers(live, record, appended.position)
         if also.outgoing:

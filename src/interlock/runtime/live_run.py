@@ -25,7 +25,7 @@ from interlock.runtime.calls.question_log import QuestionLog
 STOPPING = "stop "
 
 
-class PendingModelCall(msgspec.Struct, frozen=True):
+class PendingModelCall(msgspec.Struct, frozen=True, gc=False):
     """A model call with its request, ready to be made."""
 
     effect: CallModel
@@ -111,6 +111,7 @@ class LiveRun:
         # One transition at a time: its record is stored before the next event is applied.
         self.lock = Slots(1)
         self.driver: asyncio.Task[None] | None = None
+        self.driver_commits = False  # the driver holds the lock; else another task does
         self.steps = 0
         self.lone: PendingModelCall | None = None
         self.alone = ""

@@ -279,9 +279,11 @@ class LiveRuns:
                 if event is not None:
                     if not live.lock.take_free():
                         await live.lock.wait()
+                    live.driver_commits = True
                     try:
                         await self._committer.commit_event(live, event)
                     finally:
+                        live.driver_commits = False
                         live.lock.give_back()
                 live.steps += 1
                 if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:

@@ -13,7 +13,7 @@ from interlock.engine.prompt.conversation import Conversation, tokens_of
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import RULES, Run
 from interlock.engine.state import Turn, TurnMessage
-from interlock.messages.frames import in_frame
+from interlock.messages.frames import Show, in_frame
 
 CREW = """\
 version: "2.0"
@@ -148,9 +148,9 @@ def test_an_entry_is_framed_once_and_the_beginning_of_a_prompt_stays_the_same(
 ) -> None:
     drawn: list[str] = []
 
-    def counted(author: str, kind: str, text: str) -> str:
+    def counted(author: str, kind: str, text: str, show: Show) -> str:
         drawn.append(text)
-        return in_frame(author, kind, text)
+        return in_frame(author, kind, text, show)
 
     monkeypatch.setattr("interlock.engine.prompt.conversation.in_frame", counted)
     talk, history, before = conversation(tmp_path, window=100_000), entries(200), ""

@@ -167,7 +167,7 @@ def apply_bus_writes(
     for crew, agent, name in also.handed_back:
         if (position := tables.position_of(name)) is not None:
             tables.queue_delivery(crew, agent, position)
-    claimed = tuple([claim_inbox(tables, claim) for claim in also.taking])
+    claimed = tuple([claim_inbox(tables, claim) for claim in also.taking]) if also.taking else ()
     return claimed, announce(tables, also.broadcasts) if also.broadcasts else NO_BROADCASTS
 
 

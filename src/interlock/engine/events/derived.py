@@ -10,7 +10,7 @@ from interlock.engine.routing.candidates import Candidate, Verb
 from interlock.signals.matching import MatchMethod
 
 
-class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
     """An event that the engine concluded."""
 
 

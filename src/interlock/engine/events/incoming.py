@@ -24,7 +24,7 @@ from interlock.messages.frames import Frame
 from interlock.messages.host_types import MessageType
 
 
-class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
     """An event from the driver. `worked_ms` is the working time since the last event, on the monotonic clock.
 
     `mail` lists agents with broadcasts in their inbox, for turns that begin.

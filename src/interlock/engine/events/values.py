@@ -9,7 +9,7 @@ import msgspec
 from interlock.messages.frames import Frame
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The cost of model calls. Money is counted in whole millionths of a dollar, because decisions depend on it."""
 
     calls: int = 0
@@ -127,7 +127,7 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return next((each for each in self.decisions if each.outcome is HookOutcome.ASKED), None)
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of history: its author, its turn and its run.
 
     `frames` mark the parts of a composed text that others have said.

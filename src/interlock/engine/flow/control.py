@@ -1,7 +1,5 @@
 """Control flow after a reply: its signals are recorded, and the decision is carried out."""
 
-import hashlib
-
 from msgspec import UNSET
 
 from interlock.engine.budgets.spending import cancel_call_and_reservation
@@ -212,12 +210,11 @@ def _is_loop(t: Transition, agent: str) -> bool:
     window, now = t.settings.loop_window, t.state.handoffs
     if not window:
         return False
-    digest = hashlib.sha256(t.state.output.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    endings = t.state.endings
-    equal = endings.setdefault(f"{agent}:{digest}", [])
+    endings = t.state.endings.setdefault(agent, {})
+    equal = endings.setdefault(t.state.output, [])
     equal.append(now)
     if len(endings) > 2 * window:
-        t.state.endings = {key: seen for key, seen in endings.items() if seen[-1] > now - window}
+        t.state.endings[agent] = {reply: seen for reply, seen in endings.items() if seen[-1] > now - window}
     return len(equal) >= EQUAL_REPLIES_MAX and equal[-EQUAL_REPLIES_MAX] > now - window
 
 

@@ -7,7 +7,6 @@ Rule 3: only the crew's own signals show their descriptions; built-in signals do
 Rule 4: the last line carries no mark, so that an echo of the instructions steers nothing if position counts.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -16,10 +15,8 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition, GroupDefi
 from interlock.engine.routing.candidates import Verb
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.routing.emit_signal import EMIT_SIGNAL, is_tool_mode
-from interlock.limits import MARK_CHARS_MAX
 from interlock.signals.definition import SignalBehavior
-
-_BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
+from interlock.signals.matching import neutralizer
 
 _WORDS = {
     "en": {
@@ -142,12 +139,7 @@ def contract(table: RoutingTable, agent: AgentDefinition, group: str = "") -> st
     if not any(table.crew.routes.values()):
         return ""
     text = "\n".join(_Contract(table, agent, group).lines())
-    return _BRACKETS.sub(lambda mark: _show_mark(table, agent.id, mark), text)
-
-
-def _show_mark(table: RoutingTable, agent: str, mark: re.Match[str]) -> str:
-    foreign = table.is_known_mark(mark[1]) and not table.is_own_mark(agent, mark[1])
-    return f"⟦{mark[1]}⟧" if foreign else mark[0]
+    return neutralizer(lambda inner: table.is_known_mark(inner) and not table.is_own_mark(agent.id, inner))(text)
 
 
 class _Contract:

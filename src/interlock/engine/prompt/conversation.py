@@ -11,7 +11,6 @@ for many calls: a provider reads the beginning that it knows from its cache.
 Rule 4: a view depends on the entries alone, not on when it was built: after a crash it is the same again.
 """
 
-import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,9 +25,8 @@ from interlock.engine.events import Entry
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import Turn, TurnMessage
-from interlock.limits import MARK_CHARS_MAX
 from interlock.messages.frames import Frame, escape, in_frame, with_frames, within_frames, words_in_frames
-from interlock.signals.matching import normal_form
+from interlock.signals.matching import neutralizer, normal_form
 
 # Tokens that role and frame add to a message.
 TOKENS_PER_MESSAGE = 8
@@ -38,8 +36,6 @@ UNSCALED = 1_000
 
 # After a provider refuses a prompt as too long, the next try uses this share of the window.
 TRIMMED_SHARE = (3, 4)
-
-_BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
 
 # The kinds of frames for authors that are not agents.
 _KINDS = {"user": "input", "external": "answer", "system": "notice"}
@@ -55,21 +51,26 @@ class MessageWindow(Sequence[TurnMessage]):
     def __init__(
         self, head: tuple[TurnMessage, ...], body: "_View", start: int, tail: "_View", tail_start: int
     ) -> None:
-        self._head, self._body, self._tail = head, body, tail
-        self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
+        self._head = head
+        self._body, self._start, self._end = body, start, len(body.messages)
+        self._tail, self._tail_start, self._tail_end = tail, tail_start, len(tail.messages)
 
     @property
     def tokens(self) -> int:
         """The tokens of all messages."""
-        shown = self._body.tokens_between(self._stretch) + self._tail.tokens_between(self._tail_stretch)
+        shown = self._body.tokens_between(self._start, self._end)
+        shown += self._tail.tokens_between(self._tail_start, self._tail_end)
         return sum(map(tokens_of, self._head)) + shown
 
     def __len__(self) -> int:
-        stretches = (self._stretch, self._tail_stretch)
-        return len(self._head) + sum(stretch.stop - stretch.start for stretch in stretches)
+        return len(self._head) + self._end - self._start + self._tail_end - self._tail_start
 
     def __iter__(self) -> Iterator[TurnMessage]:
-        return chain(self._head, self._body.messages[self._stretch], self._tail.messages[self._tail_stretch])
+        body, tail = (
+            self._body.messages[self._start : self._end],
+            self._tail.messages[self._tail_start : self._tail_end],
+        )
+        return chain(self._head, body, tail)
 
     @overload
     def __getitem__(self, at: int) -> TurnMessage: ...
@@ -84,15 +85,16 @@ class MessageWindow(Sequence[TurnMessage]):
     __hash__ = None  # type: ignore[assignment]  # compared by content, never used as a key
 
 
-class _View(msgspec.Struct):
+class _View:
     """The messages an agent sees, with running totals of their tokens, so that none is counted twice."""
 
-    window: int = 0  # the tokens that there is room for
-    messages: list[TurnMessage] = []
-    tokens: list[int] = []
-    start: int = 0  # entries before this, except the first, are omitted
-    total: int = 0
-    shown: int = 0  # the tokens of the first message, the marker and the newest messages
+    def __init__(self, window: int = 0) -> None:
+        self.window = window  # the tokens that there is room for
+        self.messages: list[TurnMessage] = []
+        self.tokens: list[int] = []
+        self.start = 0  # entries before this, except the first, are omitted
+        self.total = 0
+        self.shown = 0  # the tokens of the first message, the marker and the newest messages
 
     def add(self, message: TurnMessage) -> None:
         cost = tokens_of(message)
@@ -104,9 +106,9 @@ class _View(msgspec.Struct):
     def tokens_from(self, start: int) -> int:
         return self.total - (self.tokens[start - 1] if start else 0)
 
-    def tokens_between(self, stretch: slice) -> int:
-        before = self.tokens[stretch.start - 1] if stretch.start else 0
-        return self.tokens[stretch.stop - 1] - before if stretch.stop else 0
+    def tokens_between(self, start: int, end: int) -> int:
+        before = self.tokens[start - 1] if start else 0
+        return self.tokens[end - 1] - before if end else 0
 
     def leave_out(self, tokens: int) -> None:
         """Shows as many of the newest messages as fit, with the first one and the marker."""
@@ -137,6 +139,8 @@ class Conversation:
     def __init__(self, crew: CrewDefinition, table: RoutingTable, texts: PromptTexts | None = None) -> None:
         self.crew, self.table, self._texts = crew, table, texts or PromptTexts(crew, table)
         self.agents = self._texts.agents
+        # The text with every known mark made harmless.
+        self.neutralize_marks = neutralizer(table.is_known_mark)
         self.instructions, self.ending = self._texts.instructions, self._texts.ending
         self.typed_reply = self._texts.typed_reply
         self._views: dict[tuple[str, int], _View] = {}
@@ -170,10 +174,6 @@ class Conversation:
         tokens = shown.tokens if isinstance(shown, MessageWindow) else sum(map(tokens_of, shown))
         return (tokens + self._own_tokens(agent)) * scale // UNSCALED
 
-    def neutralize_marks(self, text: str) -> str:
-        """The text with every known mark made harmless, so that an echo of it steers nothing."""
-        return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.is_known_mark(mark[1]) else mark[0], text)
-
     def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
         view = self._views.get((agent, scale))
@@ -203,17 +203,15 @@ class Conversation:
             speaker = self.agents.get(entry.author)  # or a sub-crew, or an agent of another crew
             name = speaker.name if speaker else entry.author
             kind = _KINDS.get(entry.author) or ("result" if entry.author in self.crew.sub_crews else "reply")
-            text = in_frame(name, kind, self.neutralize_marks(entry.text))
+            text = in_frame(name, kind, entry.text, self.neutralize_marks)
         return TurnMessage(role="user", text=text, author=entry.author)
 
     def _with_frames(self, text: str, frames: Sequence[Frame]) -> str:
         """Makes members' names at the start of lines harmless, so that no member can write as another one."""
         names = {normal_form(frame.author) for frame in frames}
 
-        def show(words: str) -> str:
-            return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if normal_form(mark[1]) in names else mark[0], words)
-
-        return with_frames(text, frames, lambda words: show(self.neutralize_marks(words)), self.neutralize_marks)
+        hide_names = neutralizer(lambda inner: normal_form(inner) in names)
+        return with_frames(text, frames, lambda words: hide_names(self.neutralize_marks(words)), self.neutralize_marks)
 
     def _head(self, view: _View, start: int) -> tuple[TurnMessage, ...]:
         """The first entry, and a marker for the entries omitted after it."""
@@ -226,7 +224,7 @@ class Conversation:
     def _turn_view(self, turn: Turn) -> _View:
         """The messages of the turn itself."""
         place = turn.agent, bool(turn.about)
-        number, view = self._turns.get(place, (0, _View()))
+        number, view = self._turns.get(place, (0, _NOTHING))
         if number != turn.number:
             view = _View()
             self._turns[place] = turn.number, view
@@ -244,7 +242,7 @@ class Conversation:
         elif message.frames:
             text = self._with_frames(text, message.frames)
         else:  # from older rules without frames
-            text = in_frame(message.author, "message", self.neutralize_marks(text))
+            text = in_frame(message.author, "message", text, self.neutralize_marks)
         return msgspec.structs.replace(message, text=text, frames=())
 
     def _cut(self, turn: Turn, scale: int, view: _View, said: _View, begun: int, window: int) -> _Cut:
@@ -261,9 +259,9 @@ class Conversation:
             if n < length and said.messages[n].role == "tool":  # the round is not complete
                 continue
             if cut is None:
-                shown = view.shown + said.tokens_between(slice(begun, n))
+                shown = view.shown + said.tokens_between(begun, n)
             else:
-                shown = cut.tokens + said.tokens_between(slice(cut.said, n))
+                shown = cut.tokens + said.tokens_between(cut.said, n)
             if shown > window:
                 # What was said before the turn has its own steps.
                 kept = self._fit_to_window(view, said.messages[:n], begun, window, left if n > begun else window)

@@ -39,7 +39,7 @@ STEERING = (CandidateOutcome.WON, CandidateOutcome.JOINED, CandidateOutcome.LOST
 CHOSEN = (CandidateOutcome.WON, CandidateOutcome.JOINED)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A routed mark of the reply, with everything the choice depends on. Emitted signals are on line 0."""
 
     signal: str

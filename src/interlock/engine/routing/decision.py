@@ -34,7 +34,7 @@ from interlock.signals.matching import SignalMatcher
 from interlock.signals.nearness import NameSuggestions
 
 
-class OwnReply(msgspec.Struct, frozen=True):
+class OwnReply(msgspec.Struct, frozen=True, gc=False):
     """The reply by which the current agent ends its turn. Text of any other origin has no such type.
 
     `emitted` are the names that it gave to `emit_signal`, if signal_mode is tool.
@@ -56,7 +56,7 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     nearest: str = ""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The decision for a reply. Without a verb there is no action, and `then` is nudge or fail."""
 
     agent: str

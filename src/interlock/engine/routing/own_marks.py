@@ -22,7 +22,7 @@ _VERBS = {
 EXACTNESS = {method: n for n, method in enumerate(METHODS)}
 
 
-class PlacedMark(msgspec.Struct, frozen=True):
+class PlacedMark(msgspec.Struct, frozen=True, gc=False):
     """A mark and the line of its closing bracket; emitted signals are on line 0."""
 
     inner: str

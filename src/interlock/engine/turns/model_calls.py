@@ -16,6 +16,7 @@ from interlock.engine.budgets.spending import (
     warn_of_unknown_price,
     window_shortage,
 )
+from interlock.engine.budgets.usage import ONE_CALL
 from interlock.engine.effects import CallModel, Reserve
 from interlock.engine.events import (
     LimitReached,
@@ -164,17 +165,7 @@ def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     if turn.hooked:
         turn.hooked, turn.replaced = False, ""
     before = t.state.usage
-    t.state.usage = _count_call(before, usage)
-    if turn.reserved:
-        settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
-    if usage.unpriced_calls:
-        warn_of_unknown_price(t, turn)
-    return turn
-
-
-def _count_call(before: Usage, usage: Usage) -> Usage:
-    """The usage of a run with one more call of this cost."""
-    return Usage(
+    t.state.usage = Usage(
         calls=before.calls + usage.calls + 1,
         input_tokens=before.input_tokens + usage.input_tokens,
         cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
@@ -184,13 +175,18 @@ def _count_call(before: Usage, usage: Usage) -> Usage:
         cost_micros=before.cost_micros + usage.cost_micros,
         unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
     )
+    if turn.reserved:
+        settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
+    if usage.unpriced_calls:
+        warn_of_unknown_price(t, turn)
+    return turn
 
 
 def on_model_call_lost(t: Transition, event: ModelCallLost) -> None:
     """Counts a call that was lost with its process; the driver makes it again, under the same key."""
     turn, before = t.caller, t.state.usage
     assert turn is not None, "stale outcomes are rejected before"
-    t.state.usage = _count_call(before, event.usage)
+    t.state.usage = before + event.usage + ONE_CALL
     count_lost_call(t, turn, before)
 
 

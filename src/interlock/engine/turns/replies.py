@@ -52,7 +52,9 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
 
 def take_reply(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
     """Calls the tools of a reply, or concludes its turn."""
-    turn.emits, turn.reasoning, turn.verdict = (), (), event.output
+    turn.verdict = event.output
+    if turn.emits or turn.reasoning:
+        turn.emits, turn.reasoning = (), ()
     if not event.tool_calls or turn.kind in ADVISORY_KINDS:
         return ConcludeTurn(turn, event.text)
     if has_only_emissions(t.crew, event.tool_calls):

@@ -1,6 +1,5 @@
 """Runs the effects of a run. Each one is answered by an event in the inbox of the run; a failure is an answer too."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -112,10 +111,10 @@ class EffectRunner:
         claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
     ) -> None:
         """Starts the effects of a record; `grants` and `claimed` are the store's answers to it, by key."""
-        lone = _lone_call(live, effects)
+        lone, hook = _lone_call(live, effects), self._hook
         for effect in effects:
-            if self._hook is not None:
-                self._hook("before effect")
+            if hook is not None:
+                hook("before effect")
             if lone is effect:
                 live.lone = self.model_calls.prepare_call(live, lone)
             else:
@@ -260,9 +259,9 @@ def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:
     """The model call that the driver can await itself, because there is no other work, in progress or to do."""
     if live.tasks or live.alone or live.lone is not None or live.inbox:
         return None
-    if live.driver is not None and live.driver is not asyncio.current_task():
+    if live.driver is not None and not live.driver_commits:
         return None
-    if len(effects) == 1:
-        return effects[0] if isinstance(effects[0], CallModel) else None
-    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]
+    work = effects
+    if len(effects) > 1:
+        work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]
     return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None

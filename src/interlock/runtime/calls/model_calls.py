@@ -136,7 +136,6 @@ class ModelCalls:
                 return instead
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
-            model = call.agent.primary or call.agent.id
             if self._held.until or not self._slots.take_free():
                 await self._wait_for_turn(live, call)
             try:
@@ -144,13 +143,14 @@ class ModelCalls:
                 live.begun.add(call.effect.key)
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 tell, reason = pieces_said.add, pieces_said.add_reasoning
-                streamed = await read_reply(pieces, tell, reason, listen, holds_text=model in self._unopened)
+                holds_text = bool(self._unopened) and _name_of_model(call.agent) in self._unopened
+                streamed = await read_reply(pieces, tell, reason, listen, holds_text=holds_text)
             finally:
                 self._slots.give_back()
                 if said:
                     self._on_reply_over(live, call.effect)
             if streamed.is_unopened:
-                self._unopened.add(model)
+                self._unopened.add(_name_of_model(call.agent))
             event = _reply_event(live, call, streamed, self._costs)
             if hooks.sees_replies:
                 event = await self._judge_reply(live, call, streamed.reply, event)
@@ -239,6 +239,10 @@ def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest
     return with_replaced_request(request, turn.replaced) if turn.replaced else request
 
 
+def _name_of_model(agent: AgentDefinition) -> ModelRef | str:
+    return agent.primary or agent.id
+
+
 def _is_being_cancelled() -> bool:
     """True if this task is to stop; a model may also raise `CancelledError` by itself."""
     task = asyncio.current_task()
@@ -249,21 +253,23 @@ def _reply_event(
     live: LiveRun, call: PendingModelCall, streamed: StreamedReply, costs: CostOfRun | None
 ) -> ModelReplied:
     require_sound(streamed.reply)
-    reply, usage = streamed.reply, streamed.reply.usage
+    reply, usage, uncached_micros = streamed.reply, streamed.reply.usage, 0
     is_estimated = (streamed.cut or reply.uncounted) and not usage.tokens
     if is_estimated:
         usage = _estimate_usage(live, call, reply)
     if reply.reasoning and not usage.reasoning_tokens:  # it was not counted apart
         usage = msgspec.structs.replace(usage, reasoning_tokens=min(usage.output_tokens, _tokens_of_reasoning(reply)))
     is_free = call.request.ending is not None and not reply.constrained
-    price = cost_of if costs is None else costs(live.id)
-    is_cached = usage.cache_read_tokens or usage.cache_write_tokens
+    if usage is not NO_USAGE or costs is not None:  # by the prices of a crew file, a call without counts costs nothing
+        price = cost_of if costs is None else costs(live.id)
+        if usage.cache_read_tokens or usage.cache_write_tokens:
+            uncached_micros = cost_without_cache(call.agent, usage, price)
+        usage = with_cost(call.agent, usage, price)
     return ModelReplied(
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        # By the prices of a crew file, a call without counts costs nothing.
-        usage=usage if usage is NO_USAGE and costs is None else with_cost(call.agent, usage, price),
+        usage=usage,
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=streamed.cut,
@@ -271,7 +277,7 @@ def _reply_event(
         unconstrained=is_free and not streamed.cut and not reply.tool_calls,
         model=call.effect.model,
         purpose=call.effect.purpose,
-        uncached_micros=cost_without_cache(call.agent, usage, price) if is_cached else 0,
+        uncached_micros=uncached_micros,
         reasoning=tuple(map(as_storable_block, reply.reasoning)) if reply.reasoning else (),
     )
 

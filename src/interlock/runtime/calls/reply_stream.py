@@ -20,7 +20,7 @@ from interlock.signals.reasoning_tags import TAG_BEGIN, split_reasoning
 Pieces = AsyncIterator[Delta | ReasoningDelta | ModelReply]
 
 
-class StreamedReply(msgspec.Struct, frozen=True):
+class StreamedReply(msgspec.Struct, frozen=True, gc=False):
     """A reply, and whether it was cut: then its cost is known only if it came whole.
 
     `is_unopened`: it had a closing tag of reasoning without the opening one.
