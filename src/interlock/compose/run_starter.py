@@ -164,7 +164,7 @@ class RunStarter:
         require_name(by)
         require_name(user, "the user of a run")
         form = form or self._runner.crews.require_proven_form(crew)
-        await self._require_startable(crew, run_id)
+        tree = await self._require_startable(crew, run_id)
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
@@ -172,7 +172,7 @@ class RunStarter:
         if not (needs.is_private or self._runner.work.private):  # those never wait for a worker
             await self._admission.require_room(crew.settings.organization)
         text = self._secrets.redact(text)
-        for each in crew.whole_tree():
+        for each in tree:
             require_no_key(each, self._secrets)
         await self._store(form)
         return await self._runner.start(
@@ -227,10 +227,13 @@ class RunStarter:
         crew = await self._runner.crews.of(sha)
         await self.start(crew, schedule.input, run_id, schedule=schedule.id)
 
-    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> None:
-        for each in crew.whole_tree():
+    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> list[CrewDefinition]:
+        """The crew and all that it calls, once it is known that runs of it can be driven."""
+        tree = crew.whole_tree()
+        for each in tree:
             require_drivable(each)
         await self._preflight.require_usable(crew, run_id)
+        return tree
 
     async def _store(self, form: StoredForm) -> None:
         await self._runner.crews.store_crew(form)

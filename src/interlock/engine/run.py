@@ -192,7 +192,8 @@ class Run:
         if event.bounds != UNBOUNDED and self.state.status is RunStatus.NEW:
             self.state.bounds = event.bounds
             self._apply_bounds(event.bounds)
-        self.table = self.table.for_rules(event.rules)
+        if event.rules < RULES:
+            self.table = self.table.for_rules(event.rules)
 
     def outstanding_effects(self) -> tuple[Effect, ...]:
         """The effects to carry out again after a replay: emitted, not answered, and not the subject of a question."""

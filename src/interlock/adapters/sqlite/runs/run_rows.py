@@ -58,7 +58,9 @@ def create(
     link = record_format.next_link(record_format.first_link(row.run), body)
     made = LiveHead(insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner), row)
     cache.put_head(row.run, made)
-    note_run_format(connection, row)
+    if not cache.has_run_format:
+        note_run_format(connection, row)
+        cache.has_run_format = True
     presence = NO_PRESENCE
     if also.ended or also.begun:
         told = agents_in_record(record.events)

@@ -55,6 +55,7 @@ class WriterCache:
         self.newest_known = 0  # that of the newest record of all, unless another process has committed since
         self.unrecorded = NO_COUNT  # the number of commits without a record
         self.filled = 0  # the position to which the tail was filled, as far as is known
+        self.has_run_format = False  # the format of runs is stored; it is never removed
 
     def refresh(self, connection: sqlite3.Connection) -> int:
         """Drops what another process has changed, and returns the `data_version`. Call it first in a transaction."""
@@ -85,5 +86,5 @@ class WriterCache:
         self.heads.clear()
         self.behind.clear()
         self.bus.reset()
-        self._version, self.unrecorded = -1, NO_COUNT
+        self._version, self.unrecorded, self.has_run_format = -1, NO_COUNT, False
         self.newest = self.newest_known = self.filled = 0
