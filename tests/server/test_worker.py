@@ -279,3 +279,9 @@ def test_a_stream_continues_at_another_server_with_exactly_the_rest(tmp_path: Pa
                 assert read_whole((first, second)[n % 2], everything, len(rest), last) == rest
             for n, (last, _) in enumerate(seen[:-1]):
                 assert read_whole((second, first)[n % 2], path, None, last) == seen[n + 1 :]
+
+
+def test_a_server_that_drives_nothing_needs_no_models_and_warns_of_none(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, f"sqlite:{tmp_path / 'data'}")
+    with cluster.serving(), cluster.working():
+        assert "no model is set" not in (tmp_path / "log").read_text("utf-8")
