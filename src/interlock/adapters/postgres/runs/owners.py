@@ -132,8 +132,11 @@ class PostgresLeaders:
                 if epoch := await self._try_lead(name, candidate):
                     return epoch
                 may_lead = epoch is None
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), LEAD_AGAIN_S)
+                with suppress(
+                    TimeoutError
+                ):  # `wait_for` of Python 3.11 forgets a cancellation that comes with the news
+                    async with asyncio.timeout(LEAD_AGAIN_S):
+                        await woken.wait()
                 woken.clear()
         except BaseException:
             if may_lead:
