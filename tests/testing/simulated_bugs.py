@@ -51,12 +51,12 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def forgets_lost_calls(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reservations, "lost_calls", lambda _self, _live: [])
+    patch.setattr(Reservations, "events_of_lost_calls", lambda _self, _live: [])
 
 
 def counts_lost_calls_twice(patch: pytest.MonkeyPatch) -> None:
-    lost_calls = Reservations.lost_calls
-    patch.setattr(Reservations, "lost_calls", lambda self, live: 2 * lost_calls(self, live))
+    events = Reservations.events_of_lost_calls
+    patch.setattr(Reservations, "events_of_lost_calls", lambda self, live: 2 * events(self, live))
 
 
 def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:

@@ -78,14 +78,14 @@ class HeldProviders:
     async def wait_until_free(self, live: LiveRun, agent: AgentDefinition) -> None:
         """Waits while the provider of an agent takes no calls, but not for longer than the longest hold."""
         server, began_ms = self._server_of(agent, live.id), self._clock.monotonic_ms()
-        while (left_ms := self._left_ms(server)) > 0:
+        while (left_ms := self._remaining_ms(server)) > 0:
             now = self._clock.monotonic_ms()
             if now - began_ms >= RETRY_AFTER_MAX_MS:
                 return
             spread_ms = crc32(f"{live.id}:{agent.id}".encode()) % (left_ms // 4 + 1)
             await self._clock.sleep_until(now + left_ms + spread_ms)
 
-    def _left_ms(self, server: str) -> int:
+    def _remaining_ms(self, server: str) -> int:
         """How long the hold of a server still lasts; one that is over is forgotten."""
         left_ms = self.until.get(server, 0) - self._clock.now_ms()
         if left_ms <= 0:

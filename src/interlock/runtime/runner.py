@@ -61,7 +61,7 @@ from interlock.runtime.lifecycle.tracked_tasks import TrackedTasks
 from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
-from interlock.runtime.provider_holds import HeldProviders, ServerOf, server_of_agent
+from interlock.runtime.provider_holds import ServerOf, server_of_agent
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.scheduler import BroadcastScheduler
@@ -111,12 +111,10 @@ class Runner:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
         self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers, deltas)
-        self._held = HeldProviders(budgets, bus, clock, server_of)
         self._processes, self._formats, self._listens = processes, RunFormats(processes), listens
         self.work, self.host_hooks = work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
             clock=clock,
-            timers=self.timers,
             model_for=model_for,
             toolbox=toolbox,
             watchers=self.watchers,
@@ -126,7 +124,7 @@ class Runner:
             costs=costs,
             policies=policies,
             hub=self.hub,
-            held=self._held,
+            server_of=server_of,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)
@@ -219,8 +217,8 @@ class Runner:
         )
 
     async def __aenter__(self) -> "Runner":
-        await self._held.start()
-        self._ticking = [asyncio.create_task(each) for each in (self.timers.run(), self._held.run())]
+        await self.effect_runner.held.start()
+        self._ticking = [asyncio.create_task(each) for each in (self.timers.run(), self.effect_runner.held.run())]
         if self._listens:
             self._ticking.append(asyncio.create_task(self.order_taker.run()))
             scheduler = BroadcastScheduler(self.hub, self.clock, self._delivery.deliver, self._delayed.is_held)

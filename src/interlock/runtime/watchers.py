@@ -166,8 +166,8 @@ class Watchers:
     """The watchers of the runs of this process."""
 
     def __init__(self, timers: Timers, deltas: Deltas) -> None:
-        """`deltas` gets each piece of a reply and each line of progress, of every run, while somebody wants them."""
-        self._timers, self.deltas = timers, deltas
+        """`deltas` gets each piece of a reply and each line of progress, of every run, while there is a subscriber."""
+        self.timers, self.deltas = timers, deltas
         self.by_run: dict[str, list[Watcher]] = {}
         # By run and call.
         self._open_replies: dict[tuple[str, str], OpenReply] = {}
@@ -215,7 +215,7 @@ class Watchers:
         """Begins a frame with a piece that is sent at once. A frame of the other kind ends."""
         self._end_frame(frame.live, frame.call)
         if not self._frames:
-            self._timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
+            self.timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
         self._frames.setdefault(frame.live.id, {})[frame.call.key] = frame
         frame.add(text)
         self._send_frame(frame)
@@ -233,7 +233,7 @@ class Watchers:
             self._frames.setdefault(frame.live.id, {})[frame.call.key] = frame
             self._send_frame(frame)
         if self._frames:
-            self._timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
+            self.timers.set(FRAME_TIMER, FRAME_MS, self._on_frames_over)
 
     def _send_frame(self, frame: _Frame) -> None:
         text, live = "".join(frame.texts), frame.live

@@ -38,9 +38,8 @@ from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
 from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import STOPPING, LiveRun
-from interlock.runtime.provider_holds import HeldProviders
+from interlock.runtime.provider_holds import HeldProviders, ServerOf
 from interlock.runtime.store_retry import retry_while_store_away
-from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import Watchers
 
 OnAlarm = Callable[[LiveRun, SetAlarm], None]
@@ -64,7 +63,6 @@ class EffectRunner:
         self,
         *,
         clock: Clock,
-        timers: Timers,
         model_for: ModelFor,
         toolbox: Toolbox,
         watchers: Watchers,
@@ -74,10 +72,11 @@ class EffectRunner:
         costs: CostOfRun | None = None,
         policies: HostPolicies,
         hub: BroadcastHub,
-        held: HeldProviders,
+        server_of: ServerOf,
     ) -> None:
+        self.held = HeldProviders(budgets, hub.bus, clock, server_of)
         self._checks = checks = HookChecks(policies.hooks, OutputVerdicts(policies.outputs))
-        self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
+        self._clock, self._timers, self._hook, self._hub = clock, watchers.timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
             toolbox=toolbox,
@@ -90,7 +89,7 @@ class EffectRunner:
             answer=self._answer,
             hook=hook,
             checks=checks,
-            held=held,
+            held=self.held,
         )
         self.tool_calls = ToolCalls(
             toolbox=toolbox,

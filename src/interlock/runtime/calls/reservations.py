@@ -60,12 +60,12 @@ class Reservations:
         else:
             self._answer(live, _reservation_event(effect, order, grant))
 
-    def lost_calls(self, live: LiveRun) -> list[ModelCallLost]:
+    def events_of_lost_calls(self, live: LiveRun) -> list[ModelCallLost]:
         """The calls that the last process had reserved and may have begun; each is to be made again."""
         calls = [effect for effect in live.run.outstanding_effects() if isinstance(effect, CallModel)]
-        return [event for call in calls if (event := self._lost_call(live, call)) is not None]
+        return [event for call in calls if (event := self._event_of_lost_call(live, call)) is not None]
 
-    def _lost_call(self, live: LiveRun, call: CallModel) -> ModelCallLost | None:
+    def _event_of_lost_call(self, live: LiveRun, call: CallModel) -> ModelCallLost | None:
         turn = next(turn for turn in turns_by(live.run.state, call.agent) if turn.call == call.key)
         if not turn.reserved:
             return None
@@ -110,11 +110,11 @@ def _next_reservation(live: LiveRun, effect: ReserveAgain, at: int) -> Reservati
         at=at,
         tokens=effect.tokens,
         cost_micros=effect.cost_micros,
-        limits=tuple(_unlimited(limit) for limit in live.run.budgets[effect.agent].of_windows if limit.window),
+        limits=tuple(_without_end(limit) for limit in live.run.budgets[effect.agent].of_windows if limit.window),
     )
 
 
-def _unlimited(limit: WindowLimit) -> WindowLimit:
+def _without_end(limit: WindowLimit) -> WindowLimit:
     return msgspec.structs.replace(limit, most=NEVER_REACHED, alert=None, then=WARN)
 
 

@@ -69,7 +69,7 @@ class Resumption:
         """
         if not live.lost_calls:
             return
-        for event in self._effect_runner.reservations.lost_calls(live):
+        for event in self._effect_runner.reservations.events_of_lost_calls(live):
             await self._committer.commit_event(live, event)
         live.lost_calls = False
 
@@ -94,7 +94,7 @@ class Resumption:
             await self.count_lost_calls(live)
             await self._committer.commit_event(live, ParkRequested(by=by))
 
-    async def _redo_outstanding_effects(self, live: LiveRun) -> None:
+    async def redo_outstanding_effects(self, live: LiveRun) -> None:
         """Does again, for a run that was just claimed, all effects if it was running, else only stops of children.
 
         The caller holds `live.lock`.
@@ -118,7 +118,7 @@ class Resumption:
         parent = await self.wake_parent_or_release(live)
         if parent is not None and parent.run.state.parked:  # it does not work while its parent is parked
             await self.park(live, "caller")
-        await self._redo_outstanding_effects(live)
+        await self.redo_outstanding_effects(live)
         return parent
 
     async def wake_parent_or_release(self, child: LiveRun) -> LiveRun | None:
@@ -150,7 +150,7 @@ class Resumption:
     async def _resume_parent(self, parent: LiveRun, child: LiveRun) -> None:
         above = await self._wake_parent(parent)
         async with parent.lock:
-            await self._redo_outstanding_effects(parent)
+            await self.redo_outstanding_effects(parent)
         if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
             async with parent.lock:
                 await self._committer.commit_event(parent, ChildContinues(call=key_of(child.id)))
