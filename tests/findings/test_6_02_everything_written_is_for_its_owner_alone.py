@@ -212,6 +212,7 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "store init": lambda place: place.call("store", "init"),
     "store migrate": after_a_run("store", "migrate"),
     "store move": moves,
+    "store raise-format": after_a_run("store", "raise-format"),
     "store status": after_a_run("store", "status"),
     "worker": works,
 }

@@ -10,6 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from interlock.adapters.postgres.address import PostgresAddress
+from interlock.adapters.postgres.migrate import migrate
+from tests.postgres import Cluster as Postgres
 from tests.postgres import shared_schemas
 from tests.server.busy_provider import busy_provider
 from tests.server.process import PLAIN, Served, stream
@@ -279,3 +282,24 @@ def test_a_stream_continues_at_another_server_with_exactly_the_rest(tmp_path: Pa
                 assert read_whole((first, second)[n % 2], everything, len(rest), last) == rest
             for n, (last, _) in enumerate(seen[:-1]):
                 assert read_whole((second, first)[n % 2], path, None, last) == seen[n + 1 :]
+
+
+def test_a_server_that_drives_nothing_needs_no_models_and_warns_of_none(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, f"sqlite:{tmp_path / 'data'}")
+    with cluster.serving(), cluster.working():
+        assert "no model is set" not in (tmp_path / "log").read_text("utf-8")
+
+
+def test_a_client_is_not_shown_where_a_store_is_that_is_away(tmp_path: Path) -> None:
+    postgres = Postgres()
+    try:
+        migrate(PostgresAddress(postgres.url("kept")))
+        cluster = Cluster(tmp_path, postgres.url("kept"))
+        with cluster.serving() as served, asking(served) as client:
+            postgres.stop()
+            answer = client.get("/v1/runs")
+            assert (answer.status_code, answer.json()["code"]) == (503, "store-failed"), answer.text
+            assert str(postgres.folder) not in answer.text and "data folder" not in answer.text
+            assert str(postgres.folder) in (tmp_path / "log").read_text("utf-8")
+    finally:
+        postgres.end()

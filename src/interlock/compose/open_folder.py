@@ -124,8 +124,7 @@ class OpenFolder:
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
         self._recover, self._work = recover, _with_weights(work, settings)
-        self._queued_max = settings.limits.queued_runs
-        self._retention = _retention_of(settings)
+        self._queued_max, self._retention = settings.limits.queued_runs, _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
 

@@ -168,8 +168,7 @@ class RunStarter:
         require_size(crew, text)
         require_context(context)
         self._preflight.require_models(crew, run_id)
-        needs = self._resources.needs_of(run_id, form.crew, form.sha)
-        if not (needs.is_private or self._runner.work.private):  # those never wait for a worker
+        if not self._runner.work.private:  # no worker takes such a run: it never waits
             await self._admission.require_room(crew.settings.organization)
         text = self._secrets.redact(text)
         for each in tree:
@@ -185,7 +184,7 @@ class RunStarter:
             context=context,
             schedule=schedule,
             by=by,
-            needs=needs,
+            needs=self._resources.needs_of(run_id, form.crew, form.sha),
             user=user,
         )
 

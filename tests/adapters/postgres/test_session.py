@@ -150,7 +150,7 @@ async def test_a_process_without_signs_of_life_finds_nobody_dead(
         make_older(dying, "seen")
         with connect(other.address) as connection:
             ask = (
-                "insert into owners (host, pid, version, connected, seen) values ('h', 1, '1',"
+                "insert into owners (host, pid, version, rules, format, connected, seen) values ('h', 1, '1', 1, 1,"
                 " now() - interval '1 h', clock_timestamp() - make_interval(secs => %s)) returning id"
             )
             asker = connection.execute(ask, (silent_s,)).fetchone()

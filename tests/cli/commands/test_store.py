@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import socket
@@ -7,8 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from interlock.adapters.clock import SystemClock
-from interlock.compose.stores.homes import home_of
+from tests.adapters.stores import opened
 from tests.cli.test_options import HELLO, call
 from tests.contracts.test_owners import add_unowned
 from tests.postgres import shared_cluster, shared_schemas
@@ -181,11 +181,12 @@ def test_a_finished_move_that_is_repeated_succeeds() -> None:
     assert json.loads(call("store", "move", "sqlite:old", "sqlite:new", "--json").stdout)["was_finished"] is True
 
 
-async def test_a_private_run_whose_process_is_gone_is_left_to_resume() -> None:
-    journal = home_of("kept")
-    opened = await journal.open("full", SystemClock())
-    await add_unowned(opened.store, "r1", private=True)
-    await opened.close()
+def test_a_private_run_whose_process_is_gone_is_left_to_resume() -> None:
+    async def leave_a_run() -> None:
+        async with opened(Path("kept")) as store:
+            await add_unowned(store, "r1", private=True)
+
+    asyncio.run(leave_a_run())
     shown = call("store", "status", "--data", "kept").stdout
     assert "runs that wait for a driver: 0" in shown
     assert "private run without a process: 'interlock resume r1' continues it" in shown

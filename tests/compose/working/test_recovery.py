@@ -190,6 +190,7 @@ async def test_all_runs_go_on_but_for_those_that_cannot_which_are_set_aside_with
     assert len(status) == 250
     assert {run for run, stands in status.items() if stands != "completed"} == {"r007", "r100", "r101"}
     assert sorted(aside) == ["r007", "r100", "r101"]
+    assert "as it was" not in "".join(aside.values())  # r100 is paused now
     for run, reason in (("r007", "is damaged"), ("r100", "does not have: pay"), ("r101", "there is no crew with sha")):
         assert reason in aside[run]
         assert status[run] == ("paused" if run == "r100" else "running"), "what cannot be read cannot be written either"

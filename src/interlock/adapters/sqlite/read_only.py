@@ -64,6 +64,10 @@ class ReadOnlyStore(SqliteStore):
             self._reader.shutdown()
             self._reading.close()
 
+    def version(self) -> int | None:
+        """Nothing is followed: there is no writer that counts commits."""
+        return None
+
     def _require_unbroken(self) -> None:
         """Does nothing: a reader cannot break."""
 

@@ -73,12 +73,11 @@ def worker(
     settings = host_settings(config)
     home_of(data).require_exists()
     opened = [open_runnable_crew(crew, config) for crew in crews]
-    names = tuple(each.definition.name for each in opened)
     limits = WorkSettings(
         takes_private=False,
         runs_max=runs_max,
         calls_max=calls_max,
-        crews=names if only_crews else None,
+        crews=tuple(each.definition.name for each in opened) if only_crews else None,
         organizations=organizations or None,
     )
     order = working.WorkerOptions(

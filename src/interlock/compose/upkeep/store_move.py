@@ -17,7 +17,7 @@ from interlock.errors import StoreFailed, UsageError
 from interlock.ports.moving import MovableStore, MovedRow, MovedTable, MoveMark
 
 
-class StoreMoved(msgspec.Struct, frozen=True, kw_only=True):
+class StoreMoved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A finished move: the rows by table, without empty ones; none of one that `was_finished` before."""
 
     source: str

@@ -129,4 +129,4 @@ async def last_event_position(request: Request, store: Records) -> StreamPositio
 async def require_reached(store: Records, position: int, where: str) -> None:
     """Refuses a position that the store has not reached: a reader there would miss the events before it."""
     if position > await store.newest_position():
-        raise RequestRefused("event-ahead", f"there is no event {position} in this data folder; start without {where}")
+        raise RequestRefused("event-ahead", f"there is no event {position} in this store; start without {where}")
