@@ -71,10 +71,6 @@ class ReadOnlyStore(SqliteStore):
     def _require_unbroken(self) -> None:
         """Does nothing: a reader cannot break."""
 
-    def version(self) -> int | None:
-        """Not known: only the connection that writes tells it."""
-        return None
-
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         raise StoreFailed(f"could not append to run '{row.run}': '{self.folder}' can only be read by this process")
 
