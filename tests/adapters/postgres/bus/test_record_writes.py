@@ -23,6 +23,11 @@ from tests.adapters.postgres.bus.walking import Stores, require_found, two_store
 @pytest.fixture(scope="module")
 def stores() -> Iterator[Stores]:
     with two_stores() as found:
+        listed = (
+            "insert into owners (id, host, pid, version, rules, format) overriding system value"
+            " values (%s, 'h', 1, '1', 1, 1)"
+        )
+        found[1].execute(listed, (OWNER,))
         yield found
 
 
