@@ -111,8 +111,7 @@ class Runner:
         self.journal, self.owners, self.orders, self.clock, self.leaders = journal, owners, orders, clock, leaders
         self.timers, self.external_sender = Timers(clock), ExternalSender(outbox, owners, clock, on_external)
         self.hub, self.watchers = BroadcastHub(bus, clock), Watchers(self.timers, deltas)
-        self._processes, self._formats, self._listens = processes, RunFormats(processes), listens
-        self.work, self.host_hooks = work, policies.hooks
+        self._formats, self._listens, self.work, self.host_hooks = RunFormats(processes), listens, work, policies.hooks
         self.effect_runner = (EffectRunner if work.drives else UnstartedEffects)(
             clock=clock,
             model_for=model_for,
@@ -168,7 +167,7 @@ class Runner:
             work=self.work,
         )
         self.live, self.drivers = runs.runs, runs.drivers
-        self.following = Following(journal, owners, self._processes, clock, runs, self.watchers)
+        self.following = Following(journal, owners, self._formats.processes, clock, runs, self.watchers)
         self.resumption = resumption = Resumption(
             live_runs=runs,
             committer=committer,
@@ -185,13 +184,9 @@ class Runner:
     def _connect_effects(self) -> None:
         """Effects that commit events themselves: children and deadlines."""
         runs, committer, resumption = self.live_runs, self.committer, self.resumption
+        clock, timers, tasks = self.clock, self.timers, self._tasks
         self.deadlines = QuestionDeadlines(
-            clock=self.clock,
-            timers=self.timers,
-            tasks=self._tasks,
-            live_runs=runs,
-            committer=committer,
-            resumption=resumption,
+            clock=clock, timers=timers, tasks=tasks, live_runs=runs, committer=committer, resumption=resumption
         )
         self._answers = Answers(
             journal=self.journal,

@@ -7,13 +7,13 @@ class RunFormats:
     """Asks the store; without `processes` there are no others, and so no older ones."""
 
     def __init__(self, processes: Processes | None) -> None:
-        self._processes, self._is_newest = processes, False
+        self.processes, self._is_newest = processes, False
         self.knows = NEWEST_FORMAT if processes is None else processes.knows
 
     async def of_new_run(self) -> RunFormat:
         """That of the store, so that processes of older versions can take the run over; at most what is known here."""
-        if self._processes is None or self._is_newest:
+        if self.processes is None or self._is_newest:
             return self.knows
-        stored = await self._processes.run_format()
+        stored = await self.processes.run_format()
         self._is_newest = stored is not None and stored.covers(self.knows)  # a store's is never lowered
         return self.knows.at_most(stored)
