@@ -33,7 +33,15 @@ from interlock.compose.questions import open_questions
 from interlock.compose.upkeep.archive import delete_run
 from interlock.compose.upkeep.read_only import Inspection
 from interlock.engine.budgets.inherited_limits import WindowLimit
-from interlock.ports import Activity, IdempotentRequest, OrderOutcome, Reservation, RunOrder, WebhookDelivery
+from interlock.ports import (
+    Activity,
+    IdempotentRequest,
+    OrderOutcome,
+    ProviderHold,
+    Reservation,
+    RunOrder,
+    WebhookDelivery,
+)
 
 ROOT = Path(__file__).parent.parent
 HELLO, TRAVEL = ROOT / "src" / "interlock" / "templates" / "hello", ROOT / "examples" / "travel"
@@ -95,6 +103,7 @@ async def fill_server(store: SqliteStore) -> None:
     async with SqliteLeaders(store, SystemClock()).leadership("webhooks") as held:
         await store.enqueue_deliveries("hook", 1, letters, held)
     await store.set_aside("waits", "it needs a tool", NOW)
+    await store.hold_provider(ProviderHold(server="openai", until=NOW + 60_000), NOW)
     for letter in (await store.due_deliveries("hook", NOW, 3))[:1]:
         await store.reschedule_delivery(
             WebhookDelivery(hook="hook", key=letter.key, body=letter.body, number=letter.number, dead=True)

@@ -250,6 +250,39 @@ def test_a_line_of_a_process_that_lives_is_given_to_nobody_even_if_it_is_damaged
         owner.close()
 
 
+def test_a_damaged_line_of_the_only_process_that_lives_is_given_to_nobody(tmp_path: Path) -> None:
+    (tmp_path / OWNERS).mkdir()
+    owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(2)]
+    first = NewestMark(tmp_path, owners[0].id)
+    first.advance(1, 1)
+    with (tmp_path / NEWEST).open("r+b") as file:
+        file.write(b"torn")
+    second = NewestMark(tmp_path, owners[1].id)
+    for number in range(2, 50):
+        second.advance(1, number)
+    first.advance(2, 0)
+    assert read_mark(tmp_path) == StoreProgress(2, 49), "neither has written over the other one"
+    for mark, owner in zip((first, second), owners, strict=True):
+        mark.close()
+        owner.close()
+
+
+def test_a_line_that_is_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / OWNERS).mkdir()
+    mark = NewestMark(tmp_path, "1-a")
+    mark.advance(7, 3)
+    whole, torn = (tmp_path / NEWEST).read_bytes(), [2]
+    read = os.pread
+
+    def read_torn(descriptor: int, size: int, start: int) -> bytes:
+        torn[0] -= 1
+        return read(descriptor, size, start) if torn[0] < 0 else whole[:-20] + b"0" * 20
+
+    monkeypatch.setattr(os, "pread", read_torn)
+    assert read_mark(tmp_path) == StoreProgress(7, 3)
+    mark.close()
+
+
 def test_a_loss_is_accepted_for_processes_that_have_ended_and_not_for_those_that_live(tmp_path: Path) -> None:
     (tmp_path / OWNERS).mkdir()
     owners = [OwnerFile(tmp_path, NEWEST_FORMAT) for _ in range(3)]

@@ -198,7 +198,8 @@ def test_a_private_run_is_left_to_the_command_that_began_it(cluster: Cluster) ->
         status = json.loads(cluster.command("store", "status", "--json").stdout)
         while len(status["processes"]) > 2:  # on PostgreSQL a process that was killed is found dead after 1.5 s
             status = json.loads(cluster.command("store", "status", "--json").stdout)
-        assert (status["waiting"], sorted(each["is_worker"] for each in status["processes"])) == (1, [False, True])
+        assert (status["waiting"], sorted(each["is_worker"] for each in status["processes"])) == (0, [False, True])
+        assert status["private_undriven"] == [first["run"]]
 
 
 def test_calls_that_were_lost_with_a_killed_worker_count_in_budgets_and_handed_over_ones_do_not(

@@ -157,9 +157,28 @@ async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path) -> 
         tasks = await start_writes(store, range(1), note, [])
         await commits.reached()
         assert store.version() == before is not None
+        assert store.settled_version() is None, "another process may commit before this one is acknowledged"
         commits.let_all_continue()
         await asyncio.gather(*tasks)
         assert store.version() == before
+
+
+async def test_a_commit_whose_caller_was_cancelled_changes_the_version(tmp_path: Path) -> None:
+    """The caller cannot tell anybody of it, and what was read before may be kept."""
+    async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
+        note = notes([])
+        await store.write("test", note(0))
+        before = store.settled_version()
+        commits.holds = True
+        (task,) = await start_writes(store, range(1), note, [])
+        await commits.reached()
+        task.cancel()
+        commits.let_all_continue()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await store.write("test", note(1))
+        after = store.settled_version()
+        assert before is not None and after is not None and after > before
 
 
 async def test_no_commit_waits_while_the_log_is_written_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ Rule 6: every commit that changes something changes the line of its process befo
 this file tells nearly always that no other process has committed; who must know it asks the database now and then.
 """
 
+import errno
 import logging
 import os
 from contextlib import suppress
@@ -19,13 +20,15 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from interlock.adapters.files.owner_files import is_alive
+from interlock.adapters.files.owner_files import live_owners
 from interlock.adapters.files.private_files import open_private
 
 NEWEST = "newest"
 
 # More lines than there have ever been processes on one folder.
 FILE_BYTES_MAX = 1 << 20
+# A process writes a line in a microsecond.
+READS_MAX = 10
 
 _log = logging.getLogger("interlock")
 
@@ -55,7 +58,7 @@ def read_mark(folder: Path) -> StoreProgress | DamagedMark | None:
     except FileNotFoundError:
         return None
     try:
-        lines = _decode_lines(os.pread(descriptor, FILE_BYTES_MAX, 0))
+        _, lines = _read_lines(descriptor)
     finally:
         os.close(descriptor)
     return _greatest_of([each for each in lines if each is not None]) if lines and None not in lines else DamagedMark()
@@ -73,10 +76,9 @@ class NewestMark:
         """Call it under the lock of the folder; the file of the owner is there and locked."""
         self._path, self._owner = folder / NEWEST, owner.encode("ascii")
         self._descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT)
-        found = os.pread(self._descriptor, FILE_BYTES_MAX, 0)
-        lines = _decode_lines(found)
+        found, lines = _read_lines(self._descriptor)
         self._position, self._unrecorded = _greatest_of([each for each in lines if each is not None])
-        ended = _reusable_places(folder, lines)
+        ended = _reusable_places(folder, lines, owner)
         place = min(ended, default=len(lines))
         self._start, self._ended = place * SIZE, [each for each in ended if each != place]
         self._is_said = False
@@ -127,7 +129,8 @@ class NewestMark:
     def _write(self) -> None:
         line = _encode_line(self._position, self._unrecorded, self._owner)
         try:
-            os.pwrite(self._descriptor, line, self._start)
+            if os.pwrite(self._descriptor, line, self._start) != SIZE:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._warn(error)
         self._seen = self._before + line + self._after
@@ -149,11 +152,20 @@ class NewestMark:
             _log.warning("'%s' cannot be written: %s; a loss may go unnoticed", self._path, error.strerror)
 
 
-def _reusable_places(folder: Path, lines: list[MarkLine | None]) -> list[int]:
+def _reusable_places(folder: Path, lines: list[MarkLine | None], owner: str) -> list[int]:
     """The places of lines whose process has ended. A damaged one may belong to any process that lives."""
-    alive = [line is not None and bool(line.owner) and is_alive(folder, line.owner) for line in lines]
-    is_used = any(alive)
-    return [place for place, line in enumerate(lines) if not alive[place] and not (line is None and is_used)]
+    alive = live_owners(folder).keys() - {owner}
+    return [place for place, line in enumerate(lines) if (not alive if line is None else line.owner not in alive)]
+
+
+def _read_lines(descriptor: int) -> tuple[bytes, list[MarkLine | None]]:
+    """The file and its lines. A line that is being written may look damaged: then it is read again."""
+    for _ in range(READS_MAX):
+        found = os.pread(descriptor, FILE_BYTES_MAX, 0)
+        lines = _decode_lines(found)
+        if None not in lines:
+            break
+    return found, lines
 
 
 def _greatest_of(lines: list[MarkLine]) -> StoreProgress:

@@ -152,6 +152,10 @@ class Database:
         """A number that changes when another process has committed; None while it is unknown."""
         return None if self._closed else self._writer.version()
 
+    def settled_version(self) -> int | None:
+        """The same, and None while a commit is in progress."""
+        return None if self._closed else self._writer.version(also_in_commits=False)
+
     def open_reader(self) -> sqlite3.Connection:
         """A connection to read with, in a thread of the caller; a forked child leaks it like the others."""
         self._require_usable()

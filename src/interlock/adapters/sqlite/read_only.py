@@ -68,6 +68,8 @@ class ReadOnlyStore(SqliteStore):
         """Nothing is followed: there is no writer that counts commits."""
         return None
 
+    settled_version = version
+
     def _require_unbroken(self) -> None:
         """Does nothing: a reader cannot break."""
 

@@ -72,22 +72,25 @@ def take_group(left: deque[WriteJob]) -> list[WriteJob]:
     return jobs
 
 
-def resolve_on_loops(outcomes: list[JobOutcome]) -> None:
-    """Calls each loop once, however many of its tasks wait."""
+def resolve_on_loops(outcomes: list[JobOutcome], resolve: Callable[[list[JobOutcome]], None]) -> None:
+    """Calls `resolve` in each loop once, however many of its tasks wait."""
     by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
     for outcome in outcomes:
         by_loop.setdefault(outcome.job.future.get_loop(), []).append(outcome)
     for loop, its in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed, so no task waits
-            loop.call_soon_threadsafe(resolve_futures, its)
+            loop.call_soon_threadsafe(resolve, its)
 
 
-def resolve_futures(outcomes: list[JobOutcome]) -> None:
+def resolve_futures(outcomes: list[JobOutcome]) -> int:
+    """Tells the callers; returns how many of them were cancelled meanwhile."""
+    unheard = 0
     for each in outcomes:
         future, result = each.job.future, each.result
-        if future.done():  # its caller was cancelled
-            continue
-        if isinstance(result, Exception):
+        if future.done():
+            unheard += 1
+        elif isinstance(result, Exception):
             future.set_exception(result)
         else:
             future.set_result(result)
+    return unheard

@@ -62,12 +62,8 @@ CHECKED_S = 0.01
 
 # How long the thread waits while another process writes.
 LOCKED_WAIT_MS = 5_000
-
 # Commits pause until all of the log is written back when it has so many times that much.
-PAUSE_TIMES = 8
-PAGE_BYTES = 4096
-
-
+PAUSE_TIMES, PAGE_BYTES = 8, 4096
 # In place of a result: the job was left to the thread.
 LEFT_TO_THREAD = object()
 
@@ -117,14 +113,20 @@ class Writer:
             self._leave_to_thread([job])
         else:
             self._gather(job, loop)
-        return await job.future  # type: ignore[no-any-return]
+        try:
+            return await job.future  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            self._data_version.note_unheard(1)  # it may be committed already
+            raise
 
-    def version(self) -> int | None:
-        """A number that changes when another connection has committed; None while it is unknown."""
+    def version(self, *, also_in_commits: bool = True) -> int | None:
+        """A number that changes with commits that no caller here was told of; None while it is unknown.
+        In a commit of the thread it may be older than what another process has just committed.
+        """
         if self.broken is not None:
             return None
-        if not self._lock.acquire(blocking=False):  # in a transaction of the thread, no other connection can commit
-            return self._transaction_version
+        if not self._lock.acquire(blocking=False):
+            return self._data_version.with_unheard(self._transaction_version) if also_in_commits else None
         try:
             return self._data_version.read(CHECKED_S)
         except sqlite3.Error:  # the next write reports it
@@ -204,7 +206,10 @@ class Writer:
         jobs, self._gathered = self._gathered, []
         self._ticks.in_company = len(jobs) > 1
         if jobs:
-            write_jobs.resolve_futures(self._write_on_loop(jobs))
+            self._resolve(self._write_on_loop(jobs))
+
+    def _resolve(self, outcomes: list[JobOutcome]) -> None:
+        self._data_version.note_unheard(write_jobs.resolve_futures(outcomes))
 
     def _write_alone(self, doing: str, work: Work[Any], size: int) -> Any:
         """Returns the result of the work, or `LEFT_TO_THREAD`."""
@@ -255,7 +260,7 @@ class Writer:
             with self._lock:
                 jobs = write_jobs.take_group(self._left)
                 outcomes = self._perform_patiently(jobs) if jobs else []
-            write_jobs.resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
+            write_jobs.resolve_on_loops(outcomes, self._resolve)  # without the lock: a resumed task may write at once
             if self._is_pause_due and self.broken is None:
                 with self._lock:
                     self._checkpoint()
@@ -324,7 +329,7 @@ class Writer:
             crash_point("before commit")
             began = time.perf_counter()
             self.connection.execute("commit")
-            took_s = time.perf_counter() - began
+            self._transaction_version, took_s = None, time.perf_counter() - began
             self._confirm(self._cache.newest, unrecorded)
         except BaseException as error:
             self._undo(error)

@@ -229,6 +229,8 @@ def finish_run(t: Transition, stage: FinishRun) -> None:
         stop_child(t, child)
     for wait in t.state.waits:
         t.cancel(wait.alarm)
+    if t.state.ending is not None and not stage.checked:  # hooks are asked about an output that is of no use now
+        t.cancel(t.state.ending.checking)
     end_conversations(t, stage)
     drop_all_timers(t)
     t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from interlock.adapters.sqlite import writer
@@ -75,6 +76,15 @@ async def test_what_needs_another_write_is_a_transaction(tmp_path: Path) -> None
             await run.store.append(a_row("r", agent="nobody", updated_at=9), record, also)
         assert statements[0] == "begin immediate"
         assert (await run.store.row("r")).agent == "nobody"
+
+
+@pytest.mark.parametrize("field", [each for each in AtomicWrites.__struct_fields__ if each not in {"ended", "begun"}])
+def test_only_presence_may_go_with_a_record_that_is_appended_alone(field: str) -> None:
+    """A field that comes later must be looked at too: else it is not written, and nobody is told."""
+    also = AtomicWrites()
+    assert lone_append._has_only_presence(also)
+    filled = object() if getattr(also, field) is None else (object(),)
+    assert not lone_append._has_only_presence(msgspec.structs.replace(also, **{field: filled}))
 
 
 async def test_the_tail_is_filled_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

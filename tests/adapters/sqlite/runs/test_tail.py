@@ -162,7 +162,7 @@ class History:
         if self.rows:
             run = self.chance.choice(list(self.rows))
             await self.both(1 - of, "release", run)
-            epoch = await self.both(of, "claim", run)
+            epoch = (await self.both(of, "claim", run)).epoch
             self.rows[run] = msgspec.structs.replace(self.rows[run], epoch=epoch)
 
     async def delete(self, of: int) -> None:
