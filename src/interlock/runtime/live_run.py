@@ -188,7 +188,8 @@ class LiveRun:
 
     def has_unbegun_driver(self) -> bool:
         """Whether the driver has not made its first step: cancelled now, it would run no code, and release nothing."""
-        return self.driver is not None and inspect.getcoroutinestate(self.driver.get_coro()) == inspect.CORO_CREATED
+        work = self.driver.get_coro() if self.driver is not None else None
+        return inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED
 
     def stop_driver(self) -> None:
         """Cancels the driver, if there is one: after its first step at the earliest."""
