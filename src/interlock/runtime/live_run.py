@@ -1,6 +1,7 @@
 """A run that this process has claimed: its state, its inbox, its tasks."""
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -184,6 +185,18 @@ class LiveRun:
             self.driver.cancel()
         elif key in self.tasks:
             self.tasks[key].cancel()
+
+    def has_unbegun_driver(self) -> bool:
+        """Whether the driver has not made its first step: cancelled now, it would run no code, and release nothing."""
+        work = self.driver.get_coro() if self.driver is not None else None
+        return inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED
+
+    def stop_driver(self) -> None:
+        """Cancels the driver, if there is one: after its first step at the earliest."""
+        if self.has_unbegun_driver():
+            asyncio.get_running_loop().call_soon(self.stop_driver)
+        elif self.driver is not None:
+            self.driver.cancel()
 
     def clear_call_cancellation(self) -> bool:
         """Clears the cancellation of a call; False if the driver itself is to stop."""

@@ -352,8 +352,8 @@ class LiveRuns:
     def _cancel_child_drivers(self, parent: LiveRun) -> None:
         """The process that claims the parent claims them too."""
         for child in list(self.runs.values()):
-            if parent_of(child.id) == parent.id and child.driver is not None:
-                child.driver.cancel()
+            if parent_of(child.id) == parent.id:
+                child.stop_driver()
 
     # Released
 

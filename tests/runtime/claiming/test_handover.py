@@ -1,6 +1,9 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from interlock.runtime.claiming.handover import hand_over, hand_over_all
+from interlock.runtime.live_run import LiveRun
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock, MemoryStore
 from tests.runtime.claiming.test_claim_loop import Slow, runner_on, settle
@@ -23,6 +26,36 @@ async def test_a_run_in_a_call_is_kept_and_one_that_waits_for_its_turn_is_handed
             True,
             False,
         )
+
+
+@asynccontextmanager
+async def driver_that_has_not_begun(model: Slow) -> AsyncIterator[tuple[Runner, MemoryStore, LiveRun]]:
+    """A run that was claimed and is to be driven, in the moment before the first step of its driver."""
+    clock, store = ManualClock(), MemoryStore()
+    async with runner_on(MemoryStore(beside=store), clock, drives=False) as creating:
+        await creating.start(LOOP, "", "go", run_id="r")
+    async with runner_on(store, clock, model) as runner:
+        live = await runner.live_runs.claim_to_drive("r", LOOP)
+        runner.effect_runner.run_effects(live, live.run.outstanding_effects())
+        runner.live_runs.drive(live)
+        yield runner, store, live
+
+
+async def test_a_run_whose_driver_has_not_begun_is_kept_and_driven() -> None:
+    """Else nobody would drive it: this process would own it with a driver that ended before its first step."""
+    model = Slow()
+    async with driver_that_has_not_begun(model) as (runner, store, _):
+        assert not await hand_over(runner, "r")
+        await settle(model.begun.is_set)
+        assert (list(runner.live), await store.is_owned("r")) == (["r"], True)
+
+
+async def test_a_driver_that_is_stopped_before_its_first_step_releases_its_run() -> None:
+    async with driver_that_has_not_begun(Slow()) as (runner, store, live):
+        live.stop_driver()
+        await settle(lambda: not runner.live)
+        await settle(lambda: not runner.live_runs.drivers)
+        assert not await store.is_owned("r")
 
 
 async def test_all_runs_are_handed_over_when_their_calls_are_done_and_each_call_is_made_once() -> None:

@@ -2,6 +2,7 @@
 
 Rule 1: a tree of runs is handed over whole: the process that claims its root drives all of it.
 Rule 2: a run with a call in progress, or with an outcome that is not stored yet, is kept until that is done.
+Rule 3: so is a run whose driver has not begun: a task that is cancelled before its first step releases nothing.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ LOOK_AGAIN_MS = 20
 
 def is_between_calls(live: LiveRun) -> bool:
     """Whether nothing is in progress that would have to be paid for again."""
-    return not live.begun and not live.inbox and live.pump is None and live.lock.free > 0
+    is_at_work = live.begun or live.inbox or live.pump is not None or live.has_unbegun_driver()
+    return not is_at_work and live.lock.free > 0
 
 
 async def hand_over(runner: Runner, root: str) -> bool:
