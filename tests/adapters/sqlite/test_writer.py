@@ -157,7 +157,7 @@ async def test_the_version_is_known_while_the_thread_commits(tmp_path: Path) -> 
         tasks = await start_writes(store, range(1), note, [])
         await commits.reached()
         assert store.version() == before is not None
-        assert store.settled_version() is None, "another process may commit before this one is acknowledged"
+        assert store.version_at_rest() is None, "another process may commit before this one is acknowledged"
         commits.let_all_continue()
         await asyncio.gather(*tasks)
         assert store.version() == before
@@ -168,7 +168,7 @@ async def test_a_commit_whose_caller_was_cancelled_changes_the_version(tmp_path:
     async with opened_and_held(tmp_path, *COMMIT) as (store, commits):
         note = notes([])
         await store.write("test", note(0))
-        before = store.settled_version()
+        before = store.version_at_rest()
         commits.holds = True
         (task,) = await start_writes(store, range(1), note, [])
         await commits.reached()
@@ -177,7 +177,7 @@ async def test_a_commit_whose_caller_was_cancelled_changes_the_version(tmp_path:
         with pytest.raises(asyncio.CancelledError):
             await task
         await store.write("test", note(1))
-        after = store.settled_version()
+        after = store.version_at_rest()
         assert before is not None and after is not None and after > before
 
 

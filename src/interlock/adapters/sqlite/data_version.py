@@ -1,6 +1,6 @@
 """The `data_version` of the writing connection: it changes when another connection has committed.
 
-So it does for a commit of this process whose caller was cancelled, and tells nobody.
+So it does for a commit of this process whose caller was cancelled.
 """
 
 import sqlite3

@@ -152,7 +152,7 @@ class Database:
         """A number that changes when another process has committed; None while it is unknown."""
         return None if self._closed else self._writer.version()
 
-    def settled_version(self) -> int | None:
+    def version_at_rest(self) -> int | None:
         """The same, and None while a commit is in progress."""
         return None if self._closed else self._writer.version(also_in_commits=False)
 

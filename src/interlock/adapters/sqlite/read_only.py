@@ -68,7 +68,7 @@ class ReadOnlyStore(SqliteStore):
         """Nothing is followed: there is no writer that counts commits."""
         return None
 
-    settled_version = version
+    version_at_rest = version
 
     def _require_unbroken(self) -> None:
         """Does nothing: a reader cannot break."""

@@ -182,4 +182,4 @@ class SqliteFolder:
 def _home_with(store: SqliteStore, clock: Clock) -> OpenedHome:
     leaders = SqliteLeaders(store, clock)
     parts = (SqliteOrders(store), SqliteBus(store), leaders, clock, ProcessDeltas(), ViewKeeper(store))
-    return OpenedHome(store, *parts, store.settled_version)
+    return OpenedHome(store, *parts, store.version_at_rest)
