@@ -13,6 +13,7 @@ from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import ModelUnavailable, StoreBroken, StoreFailed
 from interlock.ports import ModelReply, ModelRequest, ProviderHold
+from interlock.runtime.claiming.work import DEFAULT_WORK, WorkSettings
 from interlock.runtime.provider_holds import READ_AGAIN_MS
 from interlock.runtime.runner import Runner
 from interlock.runtime.stored_crews import as_stored_form
@@ -55,7 +56,7 @@ class Office:
         self.provider = Provider(self.clock)
         self.first, self.second = map(self.runner_on, self.stores)
 
-    def runner_on(self, store: MemoryStore) -> Runner:
+    def runner_on(self, store: MemoryStore, work: WorkSettings = DEFAULT_WORK) -> Runner:
         return Runner(
             journal=store,
             owners=store,
@@ -68,6 +69,7 @@ class Office:
             clock=self.clock,
             model_for=lambda _crew, _agent, _run: self.provider,
             toolbox=PythonToolbox(()),
+            work=work,
         )
 
     def crew(self, provider: str) -> CrewDefinition:
@@ -162,6 +164,27 @@ async def test_a_call_waits_for_a_minute_at_most(office: Office) -> None:
         assert not office.called_at("two")
         await office.pass_time(100_000)
         assert len(office.called_at("two")) == 1
+
+
+async def test_a_call_that_waits_for_a_slot_is_held_back_by_a_refusal_in_the_meantime(office: Office) -> None:
+    office.first = office.runner_on(office.stores[0], WorkSettings(calls_max=1))
+    async with at_work(office):
+        office.provider.failures = [busy(8_000)]
+        office.provider.is_open.clear()
+        for run in ("one", "two", "three"):
+            await office.start(office.first, run)
+        await office.rest()
+        assert [who for who, _ in office.provider.calls] == ["one"]
+        office.provider.is_open.set()
+        await office.rest()
+        await office.start(office.first, "other", "gemini:pro")  # nobody who waits keeps the slot
+        await office.settle(lambda: bool(office.called_at("other")))
+        await office.pass_time(7_500)
+        assert {who for who, _ in office.provider.calls} == {"one", "other"}
+        await office.pass_time(4_000)
+        for run in ("two", "three"):
+            (at,) = office.called_at(run)
+            assert 8_000 <= at <= 8_000 * 1.25 + 250
 
 
 async def test_a_process_that_starts_later_knows_the_holds(office: Office) -> None:

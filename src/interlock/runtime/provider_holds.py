@@ -75,15 +75,22 @@ class HeldProviders:
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
 
-    async def wait_until_free(self, live: LiveRun, agent: AgentDefinition) -> None:
-        """Waits while the provider of an agent takes no calls, but not for longer than the longest hold."""
+    def holds_back(self, live: LiveRun, agent: AgentDefinition) -> bool:
+        """True while the provider of an agent takes no calls."""
+        return bool(self.until) and self._remaining_ms(self._server_of(agent, live.id)) > 0
+
+    async def wait_until_free(self, live: LiveRun, agent: AgentDefinition) -> bool:
+        """Waits while the provider of an agent takes no calls; False if that lasts longer than the longest hold."""
+        if not self.until:
+            return True
         server, began_ms = self._server_of(agent, live.id), self._clock.monotonic_ms()
         while (left_ms := self._remaining_ms(server)) > 0:
             now = self._clock.monotonic_ms()
             if now - began_ms >= RETRY_AFTER_MAX_MS:
-                return
+                return False
             spread_ms = crc32(f"{live.id}:{agent.id}".encode()) % (left_ms // 4 + 1)
             await self._clock.sleep_until(now + left_ms + spread_ms)
+        return True
 
     def _remaining_ms(self, server: str) -> int:
         """How long the hold of a server still lasts; one that is over is forgotten."""

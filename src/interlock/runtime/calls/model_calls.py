@@ -166,11 +166,18 @@ class ModelCalls:
             return self._failure_with_cost(live, call, error, said)
 
     async def _wait_for_turn(self, live: LiveRun, call: PendingModelCall) -> None:
-        """Waits until the provider takes calls again, then takes a slot."""
-        if self._held.until:
-            await self._held.wait_until_free(live, call.agent)
-        if not self._slots.take_free():
+        """Waits until the provider takes calls again, then takes a slot.
+
+        If others were told to wait while it waited for the slot, it waits again, without one.
+        """
+        while True:
+            is_free = await self._held.wait_until_free(live, call.agent)
+            if self._slots.take_free():
+                return
             await self._slots.wait()
+            if not is_free or not self._held.holds_back(live, call.agent):
+                return
+            self._slots.give_back()
 
     def _failure_with_cost(
         self, live: LiveRun, call: PendingModelCall, error: BaseException, said: list[str]
